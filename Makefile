@@ -1,0 +1,58 @@
+# The same targets that CI runs. `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CHAPTER ?= 05
+PORT ?= 8000
+export PYTHONUTF8 = 1
+export HF_HUB_OFFLINE = 1
+.DEFAULT_GOAL := help
+.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": call make PYTHON=python3.11 ...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "A virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@touch $@
+
+book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors)
+	@$(BIN)/python book/build.py site $(if $(STRICT),--strict)
+
+test: $(READY) ## unit tests, notebooks and browser tests (builds the site when there is none)
+	@test -f _build/site/index.html || $(MAKE) --no-print-directory book
+	$(BIN)/python -m pytest
+
+notebooks: $(READY) ## write the .ipynb beside each chapter's .md
+	@$(BIN)/python book/build.py notebooks
+
+preview: $(READY) ## rebuild one chapter in both languages: make preview CHAPTER=05
+	@$(BIN)/python book/build.py preview --chapter $(CHAPTER)
+
+serve: $(READY) ## read the built book at http://localhost:8000 (PORT=...)
+	@test -f _build/site/index.html || { echo "There is no site yet: run make book first."; exit 1; }
+	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"; $(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/site
+
+lint: $(READY) ## ruff over the code
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+slow: $(READY) ## what is too long for every commit; writes reports/slow.md
+	$(BIN)/python tests/slow.py
+
+test-colab: $(READY) ## run the notebooks in an environment held to colab-constraints.txt
+	$(BIN)/python tests/colab.py
+
+test-python: ## what needs no torch, on another Python: make test-python PYTHON=python3.13
+	$(PYTHON) tests/other_python.py
+
+linkcheck: $(READY) ## ask every external link of the book (needs the internet)
+	$(BIN)/python book/build.py linkcheck
+
+lock: $(READY) ## write constraints.txt from a fresh install of pyproject.toml
+	$(PYTHON) book/lock.py
+
+clean: ## remove what was built; the environment stays
+	rm -rf _build dist

@@ -1,0 +1,37 @@
+"""What the tests share: where things are, and what a machine may lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "ext")]
+
+# On a Python for which no torch is installed, the files that need it are left out, and the header says so.
+WITHOUT_TORCH = importlib.util.find_spec("torch") is None
+collect_ignore = []
+if WITHOUT_TORCH:
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "import torch" in text or "import keras" in text:
+            collect_ignore.append(path.name)
+
+
+def pytest_report_header(config):
+    if WITHOUT_TORCH:
+        return f"torch is not installed: left out {', '.join(collect_ignore)}"
+    return None
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+def chapter_sources(language: str) -> list[Path]:
+    """The chapters' sources of one edition, in order."""
+    return sorted((ROOT / "chapters" / language).glob("[0-9][0-9]_*.md"))
