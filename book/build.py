@@ -4,6 +4,7 @@
     site        execute, then both editions and the landing page into _build/site
     notebooks   execute, then write the .ipynb beside each .md
     preview     one chapter, in both editions
+    linkcheck   ask every external link of both editions
 """
 
 from __future__ import annotations
@@ -65,14 +66,15 @@ def execute() -> None:
         sys.exit(f"{len(failed)} chapter(s) did not run to the end")
 
 
-def build_edition(language: str, strict: bool) -> int:
+def build_edition(language: str, strict: bool, builder: str = "html") -> int:
     """One edition into _build/site/<language>; meant for a process of its own."""
     from jupyter_book.sphinx import build_sphinx
 
     overrides = {} if language == "en" else yaml.safe_load((ROOT / "book/ko/_config.yml").read_text(encoding="utf-8"))
     status = build_sphinx(
         ROOT,
-        SITE / language,
+        SITE / language if builder == "html" else ROOT / "_build" / builder / language,
+        builder=builder,
         path_config=ROOT / "_config.yml",
         noconfig=True,
         confoverrides={
@@ -135,7 +137,7 @@ def preview(number: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["execute", "edition", "site", "notebooks", "preview"])
+    parser.add_argument("what", choices=["execute", "edition", "site", "notebooks", "preview", "linkcheck"])
     parser.add_argument("--strict", action="store_true", help="a warning of the build is an error")
     parser.add_argument("--language", choices=LANGUAGES)
     parser.add_argument("--chapter", default="")
@@ -149,6 +151,9 @@ def main() -> None:
         site(arguments.strict)
     elif arguments.what == "preview":
         preview(arguments.chapter)
+    elif arguments.what == "linkcheck":
+        execute()
+        sys.exit(max(build_edition(language, False, "linkcheck") for language in LANGUAGES))
     else:
         from notebooks import write_all
 

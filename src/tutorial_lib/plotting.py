@@ -6,7 +6,10 @@ import warnings
 from importlib import resources
 
 import matplotlib
+import numpy as np
 from matplotlib import font_manager
+from matplotlib import pyplot as plt
+from matplotlib.patches import Rectangle
 
 FONT_FAMILY = "Pretendard"
 
@@ -36,3 +39,69 @@ def use_book_style() -> None:
         }
     )
     warnings.filterwarnings("error", message=r"Glyph .* missing from")
+
+
+def attention_heatmap(weights, queries, keys, ax=None, mask=None):
+    """Draw attention weights as a grid: one row per query, one column per key.
+
+    A forbidden cell is hatched, so that it cannot be taken for a small weight.
+
+    Args:
+        weights: (T, S), a tensor or array; colours run from 0 to the largest weight.
+        queries: T labels, top to bottom.
+        keys:    S labels, left to right.
+        ax:      matplotlib axes; a new figure if left out.
+        mask:    bool, broadcastable to (T, S); True = may attend.
+
+    Returns:
+        the axes.
+
+    Raises:
+        ValueError: if the weights' shape and the numbers of labels, or the mask, do not fit.
+    """
+    weights = _as_array(weights)
+    if weights.shape != (len(queries), len(keys)):
+        raise ValueError(
+            f"weights must be (queries, keys) = {(len(queries), len(keys))}, got {tuple(weights.shape)}"
+        )
+    if ax is None:
+        cell = min(0.42, 3.0 / max(len(keys), 1))  # inches; at most 4.7 wide, for a phone's screen
+        _, ax = plt.subplots(figsize=(1.7 + cell * len(keys), 1.2 + cell * len(queries)))
+    image = ax.imshow(weights, cmap="viridis", vmin=0.0)
+    if mask is not None:
+        mask = _as_array(mask)
+        if (
+            mask.dtype != bool
+            or mask.ndim != 2
+            or any(m not in (1, w) for m, w in zip(mask.shape, weights.shape, strict=True))
+        ):
+            raise ValueError(
+                f"mask must be boolean and broadcast to {weights.shape}, got {mask.dtype} of {mask.shape}"
+            )
+        for row, column in np.argwhere(~np.broadcast_to(mask, weights.shape)):
+            ax.add_patch(
+                Rectangle(
+                    (column - 0.5, row - 0.5),
+                    1,
+                    1,
+                    facecolor="white",
+                    edgecolor="0.45",
+                    hatch="////",
+                    linewidth=0,
+                )
+            )
+    ax.set_xticks(range(len(keys)), keys, rotation=45 if max(map(len, keys), default=0) > 2 else 0)
+    ax.set_yticks(range(len(queries)), queries)
+    ax.tick_params(length=0)
+    ax.set_xlabel("key")
+    ax.set_ylabel("query")
+    ax.figure.colorbar(image, ax=ax, label="attention weight", shrink=0.85)
+    return ax
+
+
+def _as_array(values) -> np.ndarray:
+    """A numpy array from an array, a list or a tensor on any device, with or without gradient."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values
+    return np.asarray(values)

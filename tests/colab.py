@@ -1,0 +1,98 @@
+"""`make test-colab`: the notebooks under Colab's versions.
+
+Makes an environment held to colab-constraints.txt, with what Colab has and the chapters need; proves that
+installing the library there installs the library alone; then runs every notebook from top to bottom,
+unedited, and checks that what it prints is what the notebook stores (marked cells apart).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv-colab"
+CONSTRAINTS = ROOT / "colab-constraints.txt"
+RUNNER = """
+import sys, nbformat
+from nbclient import NotebookClient
+path, target = sys.argv[1:]
+book = nbformat.read(path, as_version=4)
+for cell in book.cells:
+    if cell.cell_type == "code":
+        cell.outputs, cell.execution_count = [], None
+NotebookClient(book, timeout=300, kernel_name="python3").execute()
+nbformat.write(book, target)
+"""
+
+
+def run(*command, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([str(part) for part in command], check=True, **options)
+
+
+def environment() -> Path:
+    """The python of an environment like Colab's."""
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        run(sys.executable, "-m", "venv", VENV)
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS]
+    # torch first and by its exact version: a range would let pip take a CUDA build
+    torch = next(line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch=="))
+    run(*pip, torch)
+    run(*pip, *wanted, "ipython", "ipykernel", "nbclient", "nbformat", "setuptools")
+    return python
+
+
+def installs_alone(python: Path) -> list[str]:
+    """What `pip install` of the library would bring, as name-version pairs."""
+    report = ROOT / "_build" / "colab" / "install.json"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    run(python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", report, ROOT)
+    return [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]]
+
+
+def outputs(cell: dict) -> list:
+    """A cell's outputs as a notebook stores them."""
+    from notebooks import normalise
+
+    return [{k: v for k, v in output.items() if k != "execution_count"} for output in normalise(cell.outputs)]
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT / "book"))
+    import nbformat
+    from notebooks import MARK
+
+    python = environment()
+    names = installs_alone(python)
+    if names not in ([], ["tutorial-lib"], ["tutorial_lib"]):
+        sys.exit(f"installing the library in Colab must install it alone, but would install {', '.join(names)}")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", ROOT)
+    failures = []
+    for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
+        target = ROOT / "_build" / "colab" / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        ran = subprocess.run([python, "-W", "ignore", "-c", RUNNER, path, target], capture_output=True, text=True)
+        if ran.returncode:
+            failures.append(f"{path.relative_to(ROOT)} stopped:\n{ran.stderr[-3000:]}")
+            continue
+        stored, fresh = nbformat.read(path, as_version=4), nbformat.read(target, as_version=4)
+        different = [
+            before.id
+            for before, after in zip(stored.cells, fresh.cells, strict=True)
+            if before.cell_type == "code"
+            and MARK not in before.metadata.get("tags", [])
+            and outputs(before) != outputs(after)
+        ]
+        print(f"{path.relative_to(ROOT)}: {len(stored.cells)} cells ran, {len(different)} print something else")
+        if different:
+            failures.append(f"{path.relative_to(ROOT)} prints something else in the cells {', '.join(different)}")
+    sys.exit("\n".join(failures) or 0)
+
+
+if __name__ == "__main__":
+    main()

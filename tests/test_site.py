@@ -1,0 +1,223 @@
+"""The built site as a reader meets it, in Chromium."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from browser import (
+    CHROMIUM_FLAGS,
+    LANGUAGES,
+    ROOT,
+    SITE,
+    chromium_path,
+    open_page,
+    require,
+    serve,
+    toc_pages,
+    wait_for_mathematics,
+)
+
+pytestmark = pytest.mark.browser
+
+PAGES = [(language, page) for language in LANGUAGES for page in [*toc_pages(language), "search.html"]]
+CHAPTERS = [(language, page) for language, page in PAGES if page[:2].isdigit()]
+
+
+@pytest.fixture(scope="module")
+def site():
+    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
+    with serve() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = chromium_path()
+    require(path is not None, "Chromium is missing (Debian: apt install chromium), so the site was not tried.")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def axe():
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language,name", PAGES)
+def test_every_page_is_whole_and_accessible(site, browser, axe, language, name, theme):
+    """Right language, no request to another host, no complaint in the console, no finding of axe."""
+    with open_page(browser, color_scheme=theme, viewport={"width": 1280, "height": 900}) as (page, log):
+        page.goto(f"{site}/{language}/{name}")
+        wait_for_mathematics(page)
+        assert page.evaluate("document.documentElement.lang") == language
+        assert page.evaluate("document.documentElement.dataset.theme") == theme
+        strangers = [url for url in log.requests if not url.startswith((site, "data:", "blob:"))]
+        assert strangers == []
+        assert log.complaints == []
+        findings = axe.run(page).response["violations"]
+        assert [(f["id"], [node["html"][:200] for node in f["nodes"][:3]]) for f in findings] == []
+
+
+@pytest.mark.parametrize("name", ["index.html#choose", "404.html"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_landing_and_lost_pages_are_accessible(site, browser, axe, name, theme):
+    with open_page(browser, f"{site}/{name}", color_scheme=theme) as (page, log):
+        assert axe.run(page).response["violations"] == []
+        assert log.complaints == []
+
+
+@pytest.mark.parametrize("language,name", PAGES)
+def test_on_a_phone_only_tables_formulas_and_code_scroll_sideways(site, browser, language, name):
+    with open_page(browser, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as (page, _):
+        page.goto(f"{site}/{language}/{name}")
+        wait_for_mathematics(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        wide = page.evaluate(
+            """() => [...document.querySelectorAll('.bd-article *')]
+                .filter(e => e.scrollWidth > e.clientWidth + 1 && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
+                .filter(e => !e.matches('pre, .highlight, .math, mjx-container, mjx-assistive-mml, .cell_output, .output, [class*=table]'))
+                .map(e => e.outerHTML.slice(0, 120))"""
+        )
+        assert wide == []
+        small = page.evaluate("parseFloat(getComputedStyle(document.querySelector('.bd-article')).fontSize)")
+        assert small >= 16
+
+
+@pytest.mark.parametrize("language,name", PAGES)
+def test_the_switch_leads_to_the_same_page_in_the_other_language(site, browser, language, name):
+    other = {"en": "ko", "ko": "en"}[language]
+    with open_page(browser, f"{site}/{language}/{name}") as (page, _):
+        page.click(".language-switch a")
+        page.wait_for_load_state()
+        assert page.url == f"{site}/{other}/{name}"
+        assert page.evaluate("document.documentElement.lang") == other
+        assert page.evaluate("localStorage.getItem('language')") == other
+        alternates = page.evaluate("[...document.querySelectorAll('link[hreflang]')].map(l => [l.hreflang, l.href])")
+        if name != "search.html":
+            ends = {code: href.rsplit("/", 2)[-2:] for code, href in alternates if code != "x-default"}
+            assert ends == {code: [code, name] for code in LANGUAGES}
+
+
+def test_the_landing_page_remembers_the_choice(site, browser):
+    with open_page(browser, f"{site}/index.html") as (page, log):
+        assert page.url.endswith("index.html")
+        page.click("a[data-language=ko]")
+        page.wait_for_url("**/ko/index.html")
+        page.goto(f"{site}/index.html")
+        page.wait_for_url("**/ko/index.html")
+        page.goto(f"{site}/index.html#choose")
+        assert page.locator("a[data-language=en]").is_visible()
+        assert log.complaints == []
+
+
+def test_an_address_that_does_not_exist_leads_back_in_both_languages(site, browser):
+    with open_page(browser, f"{site}/ko/no_such_page.html") as (page, _):
+        assert page.locator("h1").inner_text() == "Page not found"
+        assert page.locator("[lang=ko] h2").inner_text() == "페이지를 찾을 수 없습니다"
+        page.click("[lang=ko] a")
+        page.wait_for_load_state()
+        assert page.url == f"{site}/ko/index.html"
+
+
+@pytest.mark.parametrize("language,name", CHAPTERS)
+def test_colab_and_download_lead_to_the_notebook(site, browser, language, name):
+    from home import home
+
+    path = f"chapters/{language}/{Path(name).stem}.ipynb"
+    with open_page(browser, f"{site}/{language}/{name}") as (page, _):
+        links = page.evaluate("[...document.querySelectorAll('.article-header-buttons a')].map(a => a.href)")
+        address = home().removeprefix("https://github.com/")
+        assert f"https://colab.research.google.com/github/{address}/blob/main/{path}" in links
+        assert f"{home()}/edit/main/{path.removesuffix('.ipynb')}.md" in links
+        response = page.request.get(f"{site}/{language}/{Path(name).stem}.ipynb")
+        assert response.body() == (ROOT / path).read_bytes()
+        assert response.url in links
+
+
+@pytest.mark.parametrize("language,name", PAGES)
+def test_without_javascript_the_text_reads(site, browser, language, name):
+    with open_page(browser, f"{site}/{language}/{name}", java_script_enabled=False) as (page, _):
+        article = page.locator("main")
+        assert article.is_visible()
+        if name == "search.html":
+            words = {"en": "activate JavaScript", "ko": "자바스크립트"}[language]
+            assert words in article.inner_text()
+        else:
+            assert len(page.locator("article").inner_text()) > 1500
+        for details in page.locator("article details").all()[:3]:  # collapsed answers open by themselves
+            details.locator("summary").click()
+            assert details.locator("p").first.is_visible()
+
+
+@pytest.mark.parametrize("language,name", CHAPTERS)
+def test_every_figure_has_words_in_the_language_of_the_page(site, browser, language, name):
+    with open_page(browser, f"{site}/{language}/{name}") as (page, _):
+        figures = page.evaluate(
+            """[...document.querySelectorAll('article figure')].map(
+                f => [f.querySelector('img').alt, f.querySelector('figcaption')?.innerText ?? ''])"""
+        )
+        images = page.evaluate("document.querySelectorAll('article img').length")
+        assert len(figures) == images > 0
+        for alt, caption in figures:
+            assert len(alt) > 20 and len(caption) > 10
+            for words in (alt, caption):
+                hangul = bool(re.search("[가-힣]", words))
+                assert hangul if language == "ko" else True
+                if language == "en":
+                    letters = [c for c in words if c.isalpha()]
+                    assert sum("가" <= c <= "힣" for c in letters) < len(letters) / 3
+
+
+def test_hangul_is_drawn_without_fonts_of_the_system(site, browser):
+    """The site's own font loads in both weights and holds every Hangul letter of the book."""
+    from fontTools.ttLib import TTFont
+
+    with open_page(browser, f"{site}/ko/index.html") as (page, log):
+        for weight in (400, 700):
+            loaded = page.evaluate(f"document.fonts.load('{weight} 16px \"Pretendard Book\"', '가').then(f => f.length)")
+            assert loaded >= 1
+        assert log.complaints == []
+        stack = page.evaluate("getComputedStyle(document.querySelector('article')).fontFamily")
+        assert "Pretendard Book" in stack
+        code = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--pst-font-family-monospace')")
+        assert "Pretendard Book" in code
+    text = "".join(path.read_text(encoding="utf-8") for path in SITE.glob("ko/*.html"))
+    hangul = {c for c in text if "HANGUL" in unicodedata.name(c, "")}
+    for font in (ROOT / "book/static/fonts").glob("*.woff2"):
+        assert hangul <= set(map(chr, TTFont(font).getBestCmap())), font
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_interface_speaks_the_language_of_the_page(site, browser, language):
+    """No English word in the Korean page's buttons and labels (names of formats and services apart)."""
+    with open_page(browser, f"{site}/{language}/{toc_pages(language)[1]}") as (page, _):
+        words = page.evaluate(
+            """[...document.querySelectorAll('[title], [aria-label], [placeholder], [data-bs-title]')]
+                .filter(e => !e.closest('article') && !e.closest('.language-switch'))
+                .flatMap(e => ['title', 'aria-label', 'placeholder', 'data-bs-title', 'data-bs-original-title']
+                    .map(name => e.getAttribute(name)).filter(Boolean))"""
+        )
+        assert len(words) > 10
+        hangul = [word for word in words if re.search("[가-힣]", word)]
+        assert (set(words) - set(hangul) <= {"Page", "Colab logo"}) if language == "ko" else hangul == []
+
+
+@pytest.mark.parametrize("language,name", CHAPTERS)
+def test_the_address_of_a_section_is_its_label(site, browser, language, name):
+    with open_page(browser, f"{site}/{language}/{name}") as (page, _):
+        ids = page.evaluate("[...document.querySelectorAll('article section')].map(s => s.id)")
+        links = page.evaluate("[...document.querySelectorAll('article section > :is(h1,h2) > a.headerlink')].map(a => a.hash)")
+    source = (ROOT / "chapters" / language / f"{Path(name).stem}.md").read_text(encoding="utf-8")
+    labels = re.findall(r"^\(([\w-]+)\)=$", source, re.MULTILINE)
+    assert [i for i in ids if i in labels] == labels
+    assert links == [f"#{label}" for label in labels]
