@@ -1,10 +1,10 @@
 """Builds the book: `python book/build.py site|notebooks|preview`, called by the Makefile.
 
-    execute     run the chapters that are not in the cache, in parallel
-    site        execute, then both editions and the landing page into _build/site
-    notebooks   execute, then write the .ipynb beside each .md
-    preview     one chapter, in both editions
-    linkcheck   ask every external link of both editions
+execute     run the chapters that are not in the cache, in parallel
+site        execute, then both editions and the landing page into _build/site
+notebooks   execute, then write the .ipynb beside each .md
+preview     one chapter, in both editions
+linkcheck   ask every external link of both editions
 """
 
 from __future__ import annotations
@@ -33,6 +33,26 @@ def chapters(language: str = "en") -> list[Path]:
     return sorted((ROOT / "chapters" / language).glob("[0-9][0-9]_*.md"))
 
 
+def check_twins() -> None:
+    """Stop when a chapter's cells differ between the languages: one execution must serve both."""
+    from notebooks import read_source
+
+    for path in chapters():
+        cells = []
+        for twin in (path, ROOT / "chapters" / "ko" / path.name):
+            if not twin.exists():
+                sys.exit(f"{twin.relative_to(ROOT)} is missing: every chapter exists in both languages")
+            cells.append([cell for cell in read_source(twin).cells if cell.cell_type == "code"])
+        english, korean = ([(cell.source, cell.metadata) for cell in side] for side in cells)
+        for number, (one, other) in enumerate(zip(english, korean, strict=False), start=1):
+            if one != other:
+                sys.exit(
+                    f"{path.stem}: code cell {number} is not the same in both languages:\n{one[0]}\n---\n{other[0]}"
+                )
+        if len(english) != len(korean):
+            sys.exit(f"{path.stem}: {len(english)} code cells in English, {len(korean)} in Korean")
+
+
 def execute() -> None:
     """Run every chapter that the cache does not hold. One language is enough: the other has the same cells."""
     from editions import cache_folder
@@ -46,12 +66,15 @@ def execute() -> None:
     for old in sorted(folder.parent.glob("*")) if folder.parent.exists() else []:
         if old != folder:
             shutil.rmtree(old)
+    check_twins()
     cache = get_cache(folder)
     for record in cache.list_project_records():
         cache.remove_nb_from_project(record.pk)
     for path in chapters():
         cache.add_nb_to_project(str(path), read_data={"name": "myst_nb_md", "type": "plugin"})
-    waiting = [record for record in cache.list_project_records() if cache.get_cached_project_nb(record.uri) is None]
+    waiting = [
+        record for record in cache.list_project_records() if cache.get_cached_project_nb(record.uri) is None
+    ]
     if not waiting:
         return
     print(f"executing {', '.join(Path(record.uri).stem for record in waiting)}", flush=True)
@@ -70,7 +93,9 @@ def build_edition(language: str, strict: bool, builder: str = "html") -> int:
     """One edition into _build/site/<language>; meant for a process of its own."""
     from jupyter_book.sphinx import build_sphinx
 
-    overrides = {} if language == "en" else yaml.safe_load((ROOT / "book/ko/_config.yml").read_text(encoding="utf-8"))
+    overrides = (
+        {} if language == "en" else yaml.safe_load((ROOT / "book/ko/_config.yml").read_text(encoding="utf-8"))
+    )
     status = build_sphinx(
         ROOT,
         SITE / language if builder == "html" else ROOT / "_build" / builder / language,
@@ -96,7 +121,8 @@ def build_editions(strict: bool) -> None:
     command = [sys.executable, __file__, "edition", *(["--strict"] if strict else [])]
     environment = os.environ | {"PYTHONUTF8": "1"}
     running = {
-        language: subprocess.Popen([*command, "--language", language], env=environment) for language in LANGUAGES
+        language: subprocess.Popen([*command, "--language", language], env=environment)
+        for language in LANGUAGES
     }
     failed = [language for language, process in running.items() if process.wait() != 0]
     if failed:
@@ -136,7 +162,9 @@ def preview(number: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["execute", "edition", "site", "notebooks", "preview", "linkcheck"])
     parser.add_argument("--strict", action="store_true", help="a warning of the build is an error")
     parser.add_argument("--language", choices=LANGUAGES)

@@ -76,7 +76,9 @@ def check_release(tag: str) -> list[str]:
     wanted = f"git+{home()}@{tag}"
     for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
         if wanted not in path.read_text(encoding="utf-8"):
-            faults.append(f"{path.relative_to(ROOT)} does not install {wanted}: run `make notebooks`, commit, tag again")
+            faults.append(
+                f"{path.relative_to(ROOT)} does not install {wanted}: run `make notebooks`, commit, tag again"
+            )
     return faults
 
 

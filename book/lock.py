@@ -28,7 +28,10 @@ def main() -> None:
             [python, "-m", "pip", "install", "--quiet", "--constraint", pin, f"{ROOT}[book,test]"], check=True
         )
         frozen = subprocess.run(
-            [python, "-m", "pip", "freeze", "--exclude", "tutorial-lib"], check=True, capture_output=True, text=True
+            [python, "-m", "pip", "freeze", "--exclude", "tutorial-lib"],
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
     LOCK.write_text(re.sub(r"^(torch==[\d.]+)\+\w+$", r"\1", frozen, flags=re.MULTILINE), encoding="utf-8")
 

@@ -78,7 +78,9 @@ def directive(name: str, title: str, options: dict[str, str], body: list[str], l
         return [f"**{words['figure']}.** {' '.join(line.strip() for line in body)}"]
     if name == "math":
         return ["$$", *body, "$$"]
-    raise ValueError(f"a notebook cannot show the directive {{{name}}}; it knows admonition, note, dropdown, math")
+    raise ValueError(
+        f"a notebook cannot show the directive {{{name}}}; it knows admonition, note, dropdown, math"
+    )
 
 
 def convert(lines: list[str], language: str) -> list[str | tuple[str, str]]:
@@ -89,7 +91,9 @@ def convert(lines: list[str], language: str) -> list[str | tuple[str, str]]:
         match = FENCE.match(lines[i])
         if not match:
             if lines[i].startswith("```"):  # an ordinary block of code stays as it is
-                end = next((j for j in range(i + 1, len(lines)) if lines[j].startswith("```")), len(lines) - 1)
+                end = next(
+                    (j for j in range(i + 1, len(lines)) if lines[j].startswith("```")), len(lines) - 1
+                )
                 result.extend(lines[i : end + 1])
                 i = end + 1
                 continue
@@ -131,7 +135,9 @@ def markdown_cells(text: str, language: str) -> list[NotebookNode]:
             flush()
             module, name = piece
             cells.append(
-                new_code_cell(SHOW.format(module=module, name=name), metadata={"tags": [MARK]}, execution_count=None)
+                new_code_cell(
+                    SHOW.format(module=module, name=name), metadata={"tags": [MARK]}, execution_count=None
+                )
             )
         else:
             lines.append(piece)
@@ -152,7 +158,9 @@ def normalise(outputs: list[NotebookNode]) -> list[NotebookNode]:
             data = {kind: value for kind, value in output.data.items() if kind in KEPT_OUTPUTS}
             kept.append(new_output(output.output_type, data=data))
         else:
-            raise ValueError(f"a stored cell must not raise, got {output.get('ename')}: {output.get('evalue')}")
+            raise ValueError(
+                f"a stored cell must not raise, got {output.get('ename')}: {output.get('evalue')}"
+            )
     return kept
 
 

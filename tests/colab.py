@@ -70,13 +70,17 @@ def main() -> None:
     python = environment()
     names = installs_alone(python)
     if names not in ([], ["tutorial-lib"], ["tutorial_lib"]):
-        sys.exit(f"installing the library in Colab must install it alone, but would install {', '.join(names)}")
+        sys.exit(
+            f"installing the library in Colab must install it alone, but would install {', '.join(names)}"
+        )
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", ROOT)
     failures = []
     for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
         target = ROOT / "_build" / "colab" / path.parent.name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        ran = subprocess.run([python, "-W", "ignore", "-c", RUNNER, path, target], capture_output=True, text=True)
+        ran = subprocess.run(
+            [python, "-W", "ignore", "-c", RUNNER, path, target], capture_output=True, text=True
+        )
         if ran.returncode:
             failures.append(f"{path.relative_to(ROOT)} stopped:\n{ran.stderr[-3000:]}")
             continue
@@ -88,9 +92,13 @@ def main() -> None:
             and MARK not in before.metadata.get("tags", [])
             and outputs(before) != outputs(after)
         ]
-        print(f"{path.relative_to(ROOT)}: {len(stored.cells)} cells ran, {len(different)} print something else")
+        print(
+            f"{path.relative_to(ROOT)}: {len(stored.cells)} cells ran, {len(different)} print something else"
+        )
         if different:
-            failures.append(f"{path.relative_to(ROOT)} prints something else in the cells {', '.join(different)}")
+            failures.append(
+                f"{path.relative_to(ROOT)} prints something else in the cells {', '.join(different)}"
+            )
     sys.exit("\n".join(failures) or 0)
 
 

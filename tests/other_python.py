@@ -34,7 +34,11 @@ def main() -> None:
     subprocess.run([*pip, *wanted], check=True)
     subprocess.run([*pip, "--no-deps", "--editable", ROOT], check=True)
     subprocess.run([python, "-m", "compileall", "-q", ROOT / "src", ROOT / "book"], check=True)
-    sys.exit(subprocess.run([python, "-m", "pytest", "-q", "-m", "not browser", ROOT / "tests"], cwd=ROOT).returncode)
+    sys.exit(
+        subprocess.run(
+            [python, "-m", "pytest", "-q", "-m", "not browser", ROOT / "tests"], cwd=ROOT
+        ).returncode
+    )
 
 
 if __name__ == "__main__":

@@ -25,12 +25,16 @@ def main() -> None:
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         good = ran.returncode == 0 or (ran.returncode == NO_TESTS and "pytest" in command)
         last = (ran.stdout + ran.stderr).strip().splitlines()[-1:] or ["(no output)"]
-        rows.append(f"| {what} | {'passed' if good else 'FAILED'} | {time.monotonic() - start:.0f} | {last[0]} |")
+        rows.append(
+            f"| {what} | {'passed' if good else 'FAILED'} | {time.monotonic() - start:.0f} | {last[0]} |"
+        )
         print(rows[-1], flush=True)
         if not good:
             failed.append(what)
             print(ran.stdout + ran.stderr, file=sys.stderr)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(
         f"# What is too long for every commit\n\n`make slow` on {datetime.date.today()}, at {commit.strip()}, "

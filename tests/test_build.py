@@ -35,7 +35,8 @@ def book(tmp_path, monkeypatch):
     """A book of one chapter, to be filled by the test."""
     for name in ("constraints.txt", "pyproject.toml"):
         (tmp_path / name).write_text("")
-    (tmp_path / "chapters" / "en").mkdir(parents=True)
+    for language in build.LANGUAGES:
+        (tmp_path / "chapters" / language).mkdir(parents=True)
     (tmp_path / "src").mkdir()
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(editions, "ROOT", tmp_path)
@@ -43,7 +44,9 @@ def book(tmp_path, monkeypatch):
 
 
 def write_chapter(book, *cells):
-    (book / "chapters/en/01_page.md").write_text(HEAD + "".join(map(cell, cells)), encoding="utf-8")
+    for language in build.LANGUAGES:
+        page = book / "chapters" / language / "01_page.md"
+        page.write_text(HEAD + "".join(map(cell, cells)), encoding="utf-8")
 
 
 def test_a_failing_cell_fails_the_build_the_second_time_too(book, capsys):
@@ -75,10 +78,21 @@ def test_words_around_a_cell_do_not_run_it_again(book):
     runs = book / "runs"
     write_chapter(book, f"open({str(runs)!r}, 'a').write('x')")
     build.execute()
-    page = book / "chapters/en/01_page.md"
+    page = book / "chapters/ko/01_page.md"
     page.write_text(page.read_text().replace("# A page", "# 한 쪽"), encoding="utf-8")
     build.execute()
     assert runs.read_text() == "x"
+
+
+def test_cells_that_differ_between_the_languages_stop_the_build(book):
+    write_chapter(book, "print(1)")
+    korean = book / "chapters/ko/01_page.md"
+    korean.write_text(korean.read_text().replace("print(1)", "print(2)"))
+    with pytest.raises(SystemExit, match="01_page: code cell 1 is not the same in both languages"):
+        build.execute()
+    korean.unlink()
+    with pytest.raises(SystemExit, match="chapters/ko/01_page.md is missing"):
+        build.execute()
 
 
 PICTURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])"
@@ -90,7 +104,10 @@ def read_page(folder, body):
     (folder / "conf.py").write_text("")
     app = SphinxTestApp(
         srcdir=folder,
-        confoverrides={"extensions": ["myst_nb", "captions", "anchors"], "myst_enable_extensions": ["colon_fence"]},
+        confoverrides={
+            "extensions": ["myst_nb", "captions", "anchors"],
+            "myst_enable_extensions": ["colon_fence"],
+        },
     )
     try:
         app.build()
@@ -116,7 +133,10 @@ def test_a_figure_takes_its_words_from_behind_the_cell(tmp_path):
     "body,complaint",
     [
         (cell(PICTURE) + "Text.\n", "a figure without alternative text"),
-        (cell("print(1)") + ":::{caption}\n:alt: Nothing.\nWords.\n:::\n", "must follow a cell that draws one figure"),
+        (
+            cell("print(1)") + ":::{caption}\n:alt: Nothing.\nWords.\n:::\n",
+            "must follow a cell that draws one figure",
+        ),
         (cell(PICTURE) + ":::{caption}\nWords.\n:::\n", "the option :alt: is missing"),
     ],
 )
@@ -132,7 +152,6 @@ def test_the_cache_serves_both_languages(book):
     from notebooks import read_source
 
     korean = book / "chapters/ko/01_page.md"
-    korean.parent.mkdir()
-    korean.write_text((book / "chapters/en/01_page.md").read_text().replace("# A page", "# 한 쪽"), encoding="utf-8")
+    korean.write_text(korean.read_text().replace("# A page", "# 한 쪽"), encoding="utf-8")
     _, executed = get_cache(editions.cache_folder()).merge_match_into_notebook(read_source(korean))
     assert executed.cells[-1].outputs == [nbformat.v4.new_output("stream", name="stdout", text="once\n")]

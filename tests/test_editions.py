@@ -7,7 +7,11 @@ import yaml
 from conftest import ROOT
 
 LABEL = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
-PAGES = sorted(path.relative_to(ROOT / top / "en") for top in ("chapters", "book") for path in (ROOT / top / "en").glob("*.md"))
+PAGES = sorted(
+    path.relative_to(ROOT / top / "en")
+    for top in ("chapters", "book")
+    for path in (ROOT / top / "en").glob("*.md")
+)
 TWINS = [
     (ROOT / top / "en" / page.name, ROOT / top / "ko" / page.name)
     for page in PAGES
@@ -61,14 +65,21 @@ def test_formulas_are_the_same(english, korean):
     def formulas(path):
         return re.findall(r"^\$\$\n(.*?)\n\$\$", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
-    without_words = [[re.sub(r"\\text\{[^}]*\}", "", f) for f in formulas(path)] for path in (english, korean)]
+    without_words = [
+        [re.sub(r"\\text\{[^}]*\}", "", f) for f in formulas(path)] for path in (english, korean)
+    ]
     assert without_words[0] == without_words[1]
 
 
 @twins
 def test_prose_is_in_the_language_of_the_edition(english, korean):
     def share(path):
-        text = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|\*[^*\n]+\*|^\(.*\)=$|^:\w+:", "", blocks(path.read_text("utf-8"))[1], flags=re.MULTILINE)
+        text = re.sub(
+            r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|\*[^*\n]+\*|^\(.*\)=$|^:\w+:",
+            "",
+            blocks(path.read_text("utf-8"))[1],
+            flags=re.MULTILINE,
+        )
         letters = [c for c in text if c.isalpha()]
         return sum("가" <= c <= "힣" for c in letters) / len(letters)
 

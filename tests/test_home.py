@@ -26,7 +26,9 @@ def test_every_form_of_a_github_address_is_understood(address):
     assert home.normalise(address) == "https://github.com/owner/name"
 
 
-@pytest.mark.parametrize("address", ["", "/srv/git/book", "https://gitlab.com/owner/name", "https://github.com/owner"])
+@pytest.mark.parametrize(
+    "address", ["", "/srv/git/book", "https://gitlab.com/owner/name", "https://github.com/owner"]
+)
 def test_other_addresses_are_not_taken_for_the_home(address):
     assert home.normalise(address) is None
     assert home.choose({}, address, SETTING) == SETTING
@@ -35,7 +37,10 @@ def test_other_addresses_are_not_taken_for_the_home(address):
 def test_a_fork_needs_no_edit():
     assert home.choose({}, "git@github.com:fork/book.git", SETTING) == "https://github.com/fork/book"
     in_a_workflow = {"GITHUB_REPOSITORY": "fork/book"}
-    assert home.choose(in_a_workflow, "https://github.com/other/clone", SETTING) == "https://github.com/fork/book"
+    assert (
+        home.choose(in_a_workflow, "https://github.com/other/clone", SETTING)
+        == "https://github.com/fork/book"
+    )
 
 
 def test_a_wrong_setting_is_named():
@@ -57,8 +62,14 @@ def test_until_the_book_has_a_home_nobody_can_own_its_address(root):
 def test_the_address_is_said_once(root):
     setting = yaml.safe_load((root / "_config.yml").read_text())["repository"]["url"]
     owner = setting.split("/")[3]
-    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    saying = {name for name in listed if not name.endswith(".ipynb") and owner in (root / name).read_bytes().decode("utf-8", "replace")}
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.split()
+    saying = {
+        name
+        for name in listed
+        if not name.endswith(".ipynb") and owner in (root / name).read_bytes().decode("utf-8", "replace")
+    }
     assert saying == {"_config.yml"}
 
 
@@ -73,5 +84,7 @@ def test_a_release_is_refused_when_the_notebooks_do_not_install_it(root, monkeyp
 
 
 def test_check_release_is_a_command(root):
-    ran = subprocess.run([sys.executable, root / "book/home.py", "check-release", "v0"], capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, root / "book/home.py", "check-release", "v0"], capture_output=True, text=True
+    )
     assert ran.returncode == 1 and "the tag is v0" in ran.stderr

@@ -62,7 +62,9 @@ def test_few_cells_are_marked_and_each_is_asserted(path):
     assert len(marked) <= LARGEST_SHARE_OF_MARKED_CELLS * len(code)
     for i in marked:
         following = "\n".join(cell.source for cell in code[i : i + 3])
-        assert re.search(r"^\s*assert ", following, re.MULTILINE), f"nothing asserts what this cell measured:\n{code[i].source}"
+        assert re.search(r"^\s*assert ", following, re.MULTILINE), (
+            f"nothing asserts what this cell measured:\n{code[i].source}"
+        )
 
 
 @pytest.mark.parametrize("path", chapter_sources("en"), ids=lambda path: path.stem)
@@ -80,7 +82,9 @@ def test_nothing_that_only_the_book_understands_is_left(path):
     for cell in stored(path).cells:
         if cell.cell_type == "markdown":
             text = re.sub(r"```.*?```", "", cell.source, flags=re.DOTALL)
-            assert not re.search(r"^:{3,}|^\([\w-]+\)=$|\{(?:ref|eq|doc|term|numref)\}`|\]\(#|\.md[)#]", text, re.MULTILINE)
+            assert not re.search(
+                r"^:{3,}|^\([\w-]+\)=$|\{(?:ref|eq|doc|term|numref)\}`|\]\(#|\.md[)#]", text, re.MULTILINE
+            )
 
 
 def test_a_set_up_cell_does_nothing_outside_colab_and_installs_the_library_alone(monkeypatch):
@@ -115,7 +119,9 @@ Mind this.
 :alt: A line.
 It *falls*.
 :::"""
-    assert "\n".join(convert(text.split("\n"), "en")) == """> **Predict**
+    assert (
+        "\n".join(convert(text.split("\n"), "en"))
+        == """> **Predict**
 >
 > What comes **out**?
 >
@@ -133,12 +139,16 @@ Nothing.
 > Mind this.
 
 **Figure.** It *falls*."""
+    )
 
 
 def test_labels_roles_and_links_become_text():
     assert convert(["(sdpa-masks)=", "## Masks"], "en") == ["## Masks"]
     assert inline("see {ref}`masks <sdpa-masks>` and [there](#sdpa-scale)") == "see masks and there"
-    assert inline("[chapter 05](05_scaled.md#sdpa-masks), [N](../../book/en/notation.md)") == "[chapter 05](05_scaled.ipynb), N"
+    assert (
+        inline("[chapter 05](05_scaled.md#sdpa-masks), [N](../../book/en/notation.md)")
+        == "[chapter 05](05_scaled.ipynb), N"
+    )
     assert inline("$$ (eq-one)") == "$$"
     assert inline("[paper](https://arxiv.org/abs/1706.03762)") == "[paper](https://arxiv.org/abs/1706.03762)"
 

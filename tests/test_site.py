@@ -36,7 +36,9 @@ def site():
 @pytest.fixture(scope="module")
 def browser():
     path = chromium_path()
-    require(path is not None, "Chromium is missing (Debian: apt install chromium), so the site was not tried.")
+    require(
+        path is not None, "Chromium is missing (Debian: apt install chromium), so the site was not tried."
+    )
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -78,7 +80,10 @@ def test_landing_and_lost_pages_are_accessible(site, browser, axe, name, theme):
 
 @pytest.mark.parametrize("language,name", PAGES)
 def test_on_a_phone_only_tables_formulas_and_code_scroll_sideways(site, browser, language, name):
-    with open_page(browser, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as (page, _):
+    with open_page(browser, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as (
+        page,
+        _,
+    ):
         page.goto(f"{site}/{language}/{name}")
         wait_for_mathematics(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -102,7 +107,9 @@ def test_the_switch_leads_to_the_same_page_in_the_other_language(site, browser, 
         assert page.url == f"{site}/{other}/{name}"
         assert page.evaluate("document.documentElement.lang") == other
         assert page.evaluate("localStorage.getItem('language')") == other
-        alternates = page.evaluate("[...document.querySelectorAll('link[hreflang]')].map(l => [l.hreflang, l.href])")
+        alternates = page.evaluate(
+            "[...document.querySelectorAll('link[hreflang]')].map(l => [l.hreflang, l.href])"
+        )
         if name != "search.html":
             ends = {code: href.rsplit("/", 2)[-2:] for code, href in alternates if code != "x-default"}
             assert ends == {code: [code, name] for code in LANGUAGES}
@@ -184,12 +191,16 @@ def test_hangul_is_drawn_without_fonts_of_the_system(site, browser):
 
     with open_page(browser, f"{site}/ko/index.html") as (page, log):
         for weight in (400, 700):
-            loaded = page.evaluate(f"document.fonts.load('{weight} 16px \"Pretendard Book\"', '가').then(f => f.length)")
+            loaded = page.evaluate(
+                f"document.fonts.load('{weight} 16px \"Pretendard Book\"', '가').then(f => f.length)"
+            )
             assert loaded >= 1
         assert log.complaints == []
         stack = page.evaluate("getComputedStyle(document.querySelector('article')).fontFamily")
         assert "Pretendard Book" in stack
-        code = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--pst-font-family-monospace')")
+        code = page.evaluate(
+            "getComputedStyle(document.documentElement).getPropertyValue('--pst-font-family-monospace')"
+        )
         assert "Pretendard Book" in code
     text = "".join(path.read_text(encoding="utf-8") for path in SITE.glob("ko/*.html"))
     hangul = {c for c in text if "HANGUL" in unicodedata.name(c, "")}
@@ -216,7 +227,9 @@ def test_the_interface_speaks_the_language_of_the_page(site, browser, language):
 def test_the_address_of_a_section_is_its_label(site, browser, language, name):
     with open_page(browser, f"{site}/{language}/{name}") as (page, _):
         ids = page.evaluate("[...document.querySelectorAll('article section')].map(s => s.id)")
-        links = page.evaluate("[...document.querySelectorAll('article section > :is(h1,h2) > a.headerlink')].map(a => a.hash)")
+        links = page.evaluate(
+            "[...document.querySelectorAll('article section > :is(h1,h2) > a.headerlink')].map(a => a.hash)"
+        )
     source = (ROOT / "chapters" / language / f"{Path(name).stem}.md").read_text(encoding="utf-8")
     labels = re.findall(r"^\(([\w-]+)\)=$", source, re.MULTILINE)
     assert [i for i in ids if i in labels] == labels

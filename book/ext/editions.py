@@ -27,6 +27,7 @@ OTHER = {"en": ("ko", "한국어", "Language"), "ko": ("en", "English", "언어"
 logger = logging.getLogger(__name__)
 SOURCE_FOLDER = re.compile(r"^(?:chapters|book)/(?:en|ko)/")
 
+
 def short(docname: str) -> str:
     """The page's address below its edition, without the suffix."""
     return SOURCE_FOLDER.sub("", docname)
@@ -105,7 +106,9 @@ def own_words(app, config):
             write_mo(compiled, read_po(catalogue))
     locale.translators.pop(("general", "booktheme"), None)
     app.add_message_catalog("booktheme", str(folder))
-    app.add_message_catalog("booktheme", str(Path(sphinx_book_theme.get_html_theme_path()) / "static" / "locales"))
+    app.add_message_catalog(
+        "booktheme", str(Path(sphinx_book_theme.get_html_theme_path()) / "static" / "locales")
+    )
 
 
 def page_context(app, pagename, templatename, context, doctree):
@@ -122,7 +125,9 @@ def page_context(app, pagename, templatename, context, doctree):
         "name": name,
         "label": label,
         "url": f"{context['content_root']}../{other}/{page}",
-        "alternates": {language: f"{base}{language}/{here}", other: f"{base}{other}/{page}"} if exists else {},
+        "alternates": {language: f"{base}{language}/{here}", other: f"{base}{other}/{page}"}
+        if exists
+        else {},
         "default": base,
     }
 
@@ -133,7 +138,9 @@ def finish_buttons(app, pagename, templatename, context, doctree):
         return
     notebook = ROOT / f"{pagename}.ipynb"
     if not notebook.exists():
-        logger.warning("%s is missing, so its Colab button leads nowhere: run `make notebooks`", notebook.name)
+        logger.warning(
+            "%s is missing, so its Colab button leads nowhere: run `make notebooks`", notebook.name
+        )
         return
     for group in context["header_buttons"]:
         for button in group.get("buttons", []):
@@ -148,5 +155,3 @@ def setup(app):
     app.connect("html-page-context", page_context)
     app.connect("html-page-context", finish_buttons, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-

@@ -58,7 +58,7 @@ def index_terms(text: str) -> list[str]:
         if tag in NOUNS or tag == "XSN" or tag == "XPN":
             terms.extend(f"{part}/n" for part in WORD.findall(token.form.lower()))
             run = [*run, token.form] if token.start == end else [token.form]
-            if len(run) > 1:
+            if len(run) > 1 and min(map(len, run)) == 1:  # longer parts the browser finds by itself
                 terms.append("".join(run).lower() + "/n")
             end = token.start + token.len
         else:

@@ -24,7 +24,8 @@ def drop_remote_scripts(app, pagename, templatename, context, doctree):
     context["script_files"] = [
         script
         for script in context["script_files"]
-        if "thebe" not in str(script.filename or "").lower() and "thebe" not in script.attributes.get("body", "").lower()
+        if "thebe" not in str(script.filename or "").lower()
+        and "thebe" not in script.attributes.get("body", "").lower()
     ]
 
 

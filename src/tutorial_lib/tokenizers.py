@@ -1,0 +1,229 @@
+"""From text to ids and back: vocabularies, Korean units, SentencePiece and GPT-2's bytes (chapter 01)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import unicodedata
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+import sentencepiece
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers
+
+PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<bos>", "<eos>"
+SPECIAL_TOKENS = (PAD, UNK, BOS, EOS)
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
+GPT2_END_OF_TEXT = "<|endoftext|>"
+
+
+class Vocabulary:
+    """Tokens to ids (`stoi`) and back (`itos`).
+
+    The four special tokens come first (<pad>=0, <unk>=1, <bos>=2, <eos>=3),
+    then every other token once, in the order of its first appearance, so that
+    the ids are 0, 1, ..., len(vocabulary) - 1 without a gap.
+
+    Args:
+        tokens: any number of strings; repetitions are welcome.
+
+    Raises:
+        ValueError: if `tokens` is one string instead of a sequence of them.
+    """
+
+    def __init__(self, tokens: Iterable[str]):
+        self.itos: list[str] = list(dict.fromkeys([*SPECIAL_TOKENS, *_checked(tokens)]))
+        self.stoi: dict[str, int] = {token: index for index, token in enumerate(self.itos)}
+
+    def __len__(self) -> int:
+        return len(self.itos)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self.stoi
+
+    def encode(self, tokens: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
+        """Return one id per token; a token that is not in the vocabulary becomes <unk>.
+
+        Raises:
+            ValueError: if `tokens` is one string instead of a sequence of them.
+        """
+        ids = [self.stoi.get(token, UNK_ID) for token in _checked(tokens)]
+        return [BOS_ID] * add_bos + ids + [EOS_ID] * add_eos
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> list[str]:
+        """Return one token per id, without <pad>, <bos> and <eos> if `skip_special`.
+
+        <unk> always stays: it marks a place where something was lost.
+
+        Raises:
+            ValueError: if an id is not in 0, ..., len(vocabulary) - 1.
+        """
+        ids = [int(index) for index in ids]
+        for index in ids:
+            if not 0 <= index < len(self):
+                raise ValueError(f"ids must be in 0..{len(self) - 1}, got {index}")
+        if skip_special:
+            ids = [index for index in ids if index not in (PAD_ID, BOS_ID, EOS_ID)]
+        return [self.itos[index] for index in ids]
+
+
+def _checked(tokens: Iterable[str]) -> Iterable[str]:
+    if isinstance(tokens, str):
+        raise ValueError(f"tokens must be a sequence of strings, got the single string {tokens!r}")
+    return tokens
+
+
+def split_eojeol(text: str) -> list[str]:
+    """Cut at white space. For Korean this gives 어절 (word plus particles), not words."""
+    return text.split()
+
+
+def split_syllables(text: str) -> list[str]:
+    """Cut into the characters of the composed form (NFC); a Hangul syllable block is one of them.
+
+    Spaces are kept, so that "".join(...) gives the NFC text back.
+    """
+    return list(unicodedata.normalize("NFC", text))
+
+
+def split_jamo(text: str) -> list[str]:
+    """Cut into the characters of the decomposed form (NFD): conjoining jamo, U+1100 to U+11FF.
+
+    An initial and a final consonant are different characters there (도 starts with
+    U+1103, 곧 ends with U+11AE), which is why NFC can put the letters together
+    again (Unicode Standard, section 3.12). Spaces are kept.
+    """
+    return list(unicodedata.normalize("NFD", text))
+
+
+def compatibility_jamo(text: str) -> str:
+    """Write the letters of `text` as one sees them on a keyboard: U+3131 to U+3163.
+
+    Good for showing, not for storing: this block has one sign for the initial and
+    the final consonant, and NFC does not put its letters together again.
+    """
+    return "".join(_compatibility_letter(jamo) for jamo in split_jamo(text))
+
+
+def _compatibility_letter(character: str) -> str:
+    name = unicodedata.name(character, "")
+    for position in ("CHOSEONG", "JUNGSEONG", "JONGSEONG"):
+        if name.startswith(f"HANGUL {position} "):
+            try:
+                return unicodedata.lookup(name.replace(position, "LETTER", 1))
+            except KeyError:  # a letter of old Korean without a sign in that block
+                return character
+    return character
+
+
+def train_sentencepiece(
+    sentences: Sequence[str],
+    vocab_size: int,
+    *,
+    model_type: str = "bpe",
+    byte_fallback: bool = False,
+) -> sentencepiece.SentencePieceProcessor:
+    """Train SentencePiece on sentences, in memory, with the ids of `Vocabulary`.
+
+    <pad>=0, <unk>=1, <bos>=2 and <eos>=3; SentencePiece's own default gives <unk>
+    the id 0 and has no padding (Kudo & Richardson 2018, section 3.3). One thread,
+    every sentence, no sampling and no output. Text is normalised by its default
+    rule, NFKC: NFD input comes back composed.
+
+    Args:
+        sentences: the training text.
+        vocab_size: number of ids, special tokens included.
+        model_type: "bpe" (Sennrich et al. 2016), which counts and so gives the same
+            pieces everywhere, or "unigram" (Kudo 2018), whose pieces may differ
+            between versions of SentencePiece.
+        byte_fallback: write unknown characters as their UTF-8 bytes, 256 of the ids.
+
+    Raises:
+        ValueError: if there is no text, the type is unknown, or the text does not
+            allow that many (or so few) ids.
+    """
+    if model_type not in ("bpe", "unigram"):
+        raise ValueError(f"model_type must be 'bpe' or 'unigram', got {model_type!r}")
+    sentences = list(_checked(sentences))
+    if vocab_size <= len(SPECIAL_TOKENS):
+        raise ValueError(f"vocab_size must exceed the {len(SPECIAL_TOKENS)} special tokens, got {vocab_size}")
+    if not any(sentence.strip() for sentence in sentences):
+        raise ValueError(f"sentences must hold some text, got {len(sentences)} empty ones")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=vocab_size,
+            model_type=model_type,
+            byte_fallback=byte_fallback,
+            character_coverage=1.0,
+            pad_id=PAD_ID,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            pad_piece=PAD,
+            unk_piece=UNK,
+            bos_piece=BOS,
+            eos_piece=EOS,
+            num_threads=1,
+            shuffle_input_sentence=False,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1]
+        raise ValueError(f"vocab_size {vocab_size} does not fit this text: {reason}") from error
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def byte_symbols() -> list[str]:
+    """Return 256 printable characters that stand for the bytes, in the order of GPT-2's first 256 ids.
+
+    Bytes that print in Latin-1 stand for themselves and come first; the other 68
+    (space, control characters...) are written as U+0100 and up, so that a space
+    becomes Ġ (Radford et al. 2019, section 2.2, and the code published with it).
+    """
+    return [symbol for _, symbol in _byte_table()]
+
+
+def _byte_table() -> list[tuple[int, str]]:
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    symbols = [chr(byte) for byte in printable] + [chr(0x100 + n) for n in range(len(others))]
+    return list(zip(printable + others, symbols, strict=True))
+
+
+def gpt2_merges() -> list[tuple[str, str]]:
+    """Return the 50,000 merges of GPT-2's byte-level BPE, first learnt first (OpenAI, modified MIT)."""
+    packed = (resources.files("tutorial_lib") / "assets/gpt2_merges.txt.gz").read_bytes()
+    lines = gzip.decompress(packed).decode("utf-8").splitlines()
+    return [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+
+
+def gpt2_tokenizer() -> tokenizers.Tokenizer:
+    """Build GPT-2's tokenizer: 256 bytes, then one token per merge, then <|endoftext|>, 50,257 in all.
+
+    Any text can be encoded and comes back unchanged; there is no <unk>, no <pad>
+    and no normalisation (Radford et al. 2019, section 2.2).
+    """
+    merges = gpt2_merges()
+    tokens = [*byte_symbols(), *(left + right for left, right in merges), GPT2_END_OF_TEXT]
+    tokenizer = tokenizers.Tokenizer(models.BPE({token: index for index, token in enumerate(tokens)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([GPT2_END_OF_TEXT])
+    return tokenizer
+
+
+def gpt2_pieces(tokenizer: tokenizers.Tokenizer, text: str) -> list[bytes]:
+    """Cut `text` into the bytes of its tokens; b"".join(...) is the UTF-8 text again.
+
+    A piece need not be a whole character: one Hangul syllable has three bytes, and
+    a cut may fall between them.
+    """
+    byte_of = {symbol: byte for byte, symbol in _byte_table()}
+    return [
+        token.encode() if token == GPT2_END_OF_TEXT else bytes(byte_of[symbol] for symbol in token)
+        for token in tokenizer.encode(text).tokens
+    ]
