@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from home import home, pages_url
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "site"
 LANGUAGES = ("en", "ko")
+BASE = "/" + pages_url(home()).split("/", 3)[3]  # the folder below which Pages serves the book
 
 # Without these, Chromium looks for its maker's hosts and refuses to run as root.
 CHROMIUM_FLAGS = [
@@ -60,6 +62,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def translate_path(self, path):
+        below = path.removeprefix(BASE)
+        return super().translate_path(f"/{below}" if path.startswith(BASE) else "/outside the book")
+
     def send_error(self, code, message=None, explain=None):
         page = SITE / "404.html"
         if code != 404 or not page.exists():
@@ -79,7 +85,7 @@ def serve():
     server = Server(("127.0.0.1", 0), functools.partial(Handler, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}{BASE.removesuffix('/')}"
     finally:
         server.shutdown()
 

@@ -8,6 +8,7 @@ unedited, and checks that what it prints is what the notebook stores (marked cel
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -47,11 +48,20 @@ def environment() -> Path:
     return python
 
 
-def installs_alone(python: Path) -> list[str]:
-    """What `pip install` of the library would bring, as name-version pairs."""
-    report = ROOT / "_build" / "colab" / "install.json"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    run(python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", report, ROOT)
+def source() -> Path:
+    """A copy of what the library is built from, because building leaves files beside it."""
+    folder = ROOT / "_build" / "colab" / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def installs_alone(python: Path, folder: Path) -> list[str]:
+    """The names of what `pip install` of the library would bring."""
+    report = folder.parent / "install.json"
+    run(python, "-m", "pip", "install", "--quiet", "--dry-run", "--report", report, folder)
     return [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]]
 
 
@@ -68,12 +78,13 @@ def main() -> None:
     from notebooks import MARK
 
     python = environment()
-    names = installs_alone(python)
+    folder = source()
+    names = installs_alone(python, folder)
     if names not in ([], ["tutorial-lib"], ["tutorial_lib"]):
         sys.exit(
             f"installing the library in Colab must install it alone, but would install {', '.join(names)}"
         )
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", ROOT)
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", folder)
     failures = []
     for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
         target = ROOT / "_build" / "colab" / path.parent.name / path.name

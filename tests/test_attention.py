@@ -111,6 +111,20 @@ def test_row_without_an_allowed_key_is_zero_in_output_and_gradient(attend, dtype
         assert torch.equal(tensor.grad, torch.zeros_like(tensor))
 
 
+@PATHS
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5])
+def test_row_without_an_allowed_key_is_zero_even_if_a_value_is_not_finite(attend, bad, dropout_p):
+    query, key, value = (tensor.detach() for tensor in inputs())
+    mask = torch.ones(T, S, dtype=torch.bool)
+    mask[1] = False
+    expected = attend(query, key, value, mask)
+    value[..., 2, :] = bad
+    output = attend(query, key, value, mask, dropout_p=dropout_p)
+    assert torch.equal(output[..., 1, :], torch.zeros(B, H, Dv, dtype=torch.float64))
+    assert expected.isfinite().all() and not output[..., [0, 2, 3], :].isfinite().all()
+
+
 def test_row_without_an_allowed_key_has_zero_weights_and_others_sum_to_one():
     mask = random_mask()
     scores = make(B, H, T, S)
@@ -230,7 +244,8 @@ ONES = torch.ones(T, S, dtype=torch.bool)
     [
         ((Q.tolist(), K, V), "query must be a torch.Tensor, got list"),
         ((Q, K[0, 0, 0], V), r"key must be at least \(length, width\), got \(6,\)"),
-        ((Q, K, V.long()), "value must be floating point, got torch.int64"),
+        ((Q, K, V.long()), "value must be fp16, bf16, fp32 or fp64, got torch.int64"),
+        ((Q.to(torch.float8_e4m3fn), K, V), "query must be fp16, .*, got torch.float8_e4m3fn"),
         ((Q, K.double(), V), "same dtype, got torch.float32, torch.float64, torch.float32"),
         ((Q, K, V.to("meta")), "same device, got cpu, cpu, meta"),
         ((Q[:1], K, V), r"same leading dimensions, got \(1, 3\), \(2, 3\), \(2, 3\)"),
@@ -265,7 +280,10 @@ def test_dropout_outside_zero_to_one_is_refused(attend, dropout_p):
     [
         (torch.zeros(5), None, r"float32 of \(5,\)"),
         (torch.zeros(4, 5, dtype=torch.long), None, "int64"),
+        (torch.zeros(4, 5).to(torch.float8_e4m3fn), ONES, "fp16, bf16, fp32 or fp64, got torch.float8_e4m3"),
         (torch.zeros(4, 5), ONES.float(), "float32"),
+        (torch.zeros(4, 5), ONES.to("meta"), "mask and scores must be on the same device, got meta and cpu"),
+        (torch.zeros(2, 3, 4, 5), ONES.expand(3, 4, 5), r"\(3, 4, 5\) for scores of \(2, 3, 4, 5\)"),
         (torch.zeros(4, 5), ONES.T, r"\(5, 4\) for scores of \(4, 5\)"),
     ],
 )

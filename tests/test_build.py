@@ -91,7 +91,7 @@ def test_cells_that_differ_between_the_languages_stop_the_build(book):
     with pytest.raises(SystemExit, match="01_page: code cell 1 is not the same in both languages"):
         build.execute()
     korean.unlink()
-    with pytest.raises(SystemExit, match="chapters/ko/01_page.md is missing"):
+    with pytest.raises(SystemExit, match=r"chapters/ko/01_page\.md is missing"):
         build.execute()
 
 

@@ -37,6 +37,8 @@ def test_padding_mask_from_ids_finds_padding_anywhere():
 def test_ids_and_lengths_agree():
     ids = torch.tensor([[4, 4, 0, 0], [4, 4, 4, 4], [4, 0, 0, 0]])
     assert torch.equal(padding_mask(ids=ids), padding_mask(lengths=(ids != 0).sum(-1), size=4))
+    assert torch.equal(padding_mask(ids=ids.tolist()), padding_mask(ids=ids))
+    assert torch.equal(padding_mask(ids=ids.numpy(), pad_id=ids[0, 2]), padding_mask(ids=ids))
 
 
 @pytest.mark.parametrize("T", [0, 1, 2, 7])
@@ -63,6 +65,24 @@ def test_combined_mask_allows_what_all_allow():
                 assert mask[b, 0, t, s] == (s <= t and s < length)
     assert combine_masks(None, None) is None and combine_masks() is None
     assert combine_masks(None, causal) is causal
+    assert combine_masks(causal, pad, mask, causal).shape == (2, 1, 3, 3)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_mask_of_three_dimensions_is_not_lined_up_with_the_heads(swapped):
+    masks = [padding_mask(lengths=[2, 3]), torch.ones(2, 3, 3, dtype=torch.bool)]
+    with pytest.raises(ValueError, match=r"\(T, S\) or have as many dimensions as each other: got \(2, "):
+        combine_masks(*masks[:: -1 if swapped else 1])
+    with_causal = combine_masks(masks[1], causal_mask(3), masks[1])
+    assert with_causal.shape == (2, 3, 3)
+
+
+def test_a_mask_of_keys_alone_is_sent_to_the_other_converter():
+    for heads in (None, 1, 2):
+        with pytest.raises(ValueError, match=r"\(2, 1, 1, 3\): use to_torch_key_padding_mask"):
+            to_torch_attn_mask(padding_mask(lengths=[2, 3]), heads)
+    one_query_per_head = torch.ones(2, 4, 1, 3, dtype=torch.bool)
+    assert to_torch_attn_mask(one_query_per_head, 4).shape == (8, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +94,17 @@ def test_combined_mask_allows_what_all_allow():
         (lambda: padding_mask(ids=torch.ones(2, 3)), r"float32 of \(2, 3\)"),
         (lambda: padding_mask(ids=torch.ones(2, 3, dtype=torch.bool)), "torch.bool"),
         (lambda: padding_mask(ids=torch.ones(3, dtype=torch.long)), r"\(B, S\).*\(3,\)"),
+        (lambda: padding_mask(ids=torch.ones(2, 3, dtype=torch.complex64)), "complex64"),
+        (lambda: padding_mask(ids=[1, 0]), r"ids .*\(B, S\), got torch.int64 of \(2,\)"),
+        (lambda: padding_mask(ids=[[1, 0], [1]]), r"ids .*\(B, S\), got list \(expected"),
+        (lambda: padding_mask(ids=[["a", "b"]]), r"ids .*\(B, S\), got list"),
+        (lambda: padding_mask(ids=[[1, 0]], size=3), "got ids and size 3"),
+        (lambda: padding_mask(ids=[[1, 0]], pad_id=None), "pad_id must be an integer, got None"),
+        (lambda: padding_mask(ids=[[1, 0]], pad_id=0.5), "pad_id must be an integer, got 0.5"),
+        (lambda: padding_mask(lengths=[2, 1], size=2.5), "size must be an integer, got 2.5"),
+        (lambda: padding_mask(lengths=[True, False]), r"lengths must be integers .*torch.bool of \(2,\)"),
+        (lambda: padding_mask(lengths=5), r"\(B,\), got torch.int64 of \(\)"),
+        (lambda: padding_mask(lengths=torch.ones(0, dtype=torch.long)), r"at least one .*\(0,\)"),
         (lambda: padding_mask(lengths=[5, 3], size=4), "0 and size 4, got 3 to 5"),
         (lambda: padding_mask(lengths=[-1, 3]), "got -1 to 3"),
         (lambda: padding_mask(lengths=[1.5, 3.0]), "float32"),

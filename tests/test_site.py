@@ -94,7 +94,7 @@ def test_on_a_phone_only_tables_formulas_and_code_scroll_sideways(site, browser,
                 .map(e => e.outerHTML.slice(0, 120))"""
         )
         assert wide == []
-        small = page.evaluate("parseFloat(getComputedStyle(document.querySelector('.bd-article')).fontSize)")
+        small = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main')).fontSize)")
         assert small >= 16
 
 
@@ -192,16 +192,28 @@ def test_hangul_is_drawn_without_fonts_of_the_system(site, browser):
     with open_page(browser, f"{site}/ko/index.html") as (page, log):
         for weight in (400, 700):
             loaded = page.evaluate(
-                f"document.fonts.load('{weight} 16px \"Pretendard Book\"', '가').then(f => f.length)"
+                f"document.fonts.load('{weight} 16px \"Book Hangul\"', '가').then(f => f.length)"
             )
             assert loaded >= 1
         assert log.complaints == []
         stack = page.evaluate("getComputedStyle(document.querySelector('article')).fontFamily")
-        assert "Pretendard Book" in stack
+        assert "Book Hangul" in stack
         code = page.evaluate(
             "getComputedStyle(document.documentElement).getPropertyValue('--pst-font-family-monospace')"
         )
-        assert "Pretendard Book" in code
+        assert "Book Hangul" in code
+        # What Chromium really drew with: a word shaped before the font arrived would show boxes of another font.
+        page.goto(f"{site}/ko/{toc_pages('ko')[-1]}")
+        page.wait_for_timeout(500)
+        inspector = page.context.new_cdp_session(page)
+        inspector.send("DOM.enable")
+        inspector.send("CSS.enable")
+        root = inspector.send("DOM.getDocument")["root"]["nodeId"]
+        for selector in (".logo__title", ".bd-sidenav a", "article h1", "article p", ".admonition-title"):
+            node = inspector.send("DOM.querySelector", {"nodeId": root, "selector": selector})["nodeId"]
+            fonts = inspector.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+            names = " ".join(font["familyName"] for font in fonts)
+            assert re.search("Pretendard|Apple SD|Malgun|Noto Sans|Nanum", names), (selector, names)
     text = "".join(path.read_text(encoding="utf-8") for path in SITE.glob("ko/*.html"))
     hangul = {c for c in text if "HANGUL" in unicodedata.name(c, "")}
     for font in (ROOT / "book/static/fonts").glob("*.woff2"):

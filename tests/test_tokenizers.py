@@ -1,9 +1,12 @@
 """Vocabularies, Korean units, SentencePiece and GPT-2's bytes."""
 
 import gzip
+import re
 import unicodedata
 
+import numpy as np
 import pytest
+import torch
 
 from tutorial_lib import tokenizers as tok
 
@@ -33,6 +36,7 @@ def test_repeated_tokens_get_one_id_and_ids_have_no_gap():
 def test_special_tokens_have_the_first_ids_even_if_the_text_contains_them():
     vocabulary = tok.Vocabulary(["<eos>", "가", "<pad>"])
     assert vocabulary.itos == ["<pad>", "<unk>", "<bos>", "<eos>", "가"]
+    assert vocabulary.encode(["<eos>", "가", "<pad>"]) == [3, 4, 0]
     assert (tok.PAD_ID, tok.UNK_ID, tok.BOS_ID, tok.EOS_ID) == (0, 1, 2, 3)
 
 
@@ -58,6 +62,27 @@ def test_an_empty_vocabulary_still_has_its_special_tokens():
 def test_decode_names_the_range_and_the_id_that_is_outside(index):
     with pytest.raises(ValueError, match=rf"0\.\.4, got {index}$"):
         tok.Vocabulary(["배"]).decode([index])
+
+
+@pytest.mark.parametrize("ids", [[4.9], [4, 4.0], ["4"], [None], "4", b"\x04", torch.tensor([4.9])])
+def test_decode_refuses_what_is_not_a_whole_number(ids):
+    received = ids if isinstance(ids, str | bytes) else list(ids)[-1]
+    with pytest.raises(ValueError, match=rf"whole numbers, got .*{re.escape(repr(received))}$"):
+        tok.Vocabulary(["배"]).decode(ids)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor, lambda ids: np.array(ids, np.uint8)])
+def test_decode_takes_whole_numbers_of_every_kind(kind):
+    assert tok.Vocabulary(["배"]).decode(kind([4, 1])) == ["배", "<unk>"]
+
+
+@pytest.mark.parametrize("tokens", [b"ab", bytearray(b"ab"), ["a", b"ab"], ["a", 5], [None]])
+def test_tokens_that_are_not_strings_are_refused(tokens):
+    received = tokens[-1] if isinstance(tokens, list) else tokens
+    words = f"sequence of strings, got {type(received).__name__} {re.escape(repr(received))}"
+    for call in (tok.Vocabulary, tok.Vocabulary([]).encode, lambda text: tok.train_sentencepiece(text, 20)):
+        with pytest.raises(ValueError, match=words):
+            call(tokens)
 
 
 def test_one_string_instead_of_tokens_is_refused():
@@ -98,7 +123,14 @@ def test_every_modern_syllable_has_compatibility_letters():
     syllables = "".join(chr(code) for code in range(ord("가"), ord("힣") + 1, 7))
     assert {ord(letter) for letter in tok.compatibility_jamo(syllables)} <= set(range(0x3131, 0x3164))
     assert tok.compatibility_jamo("\u1140") == "\u317f"  # old Korean, in the block
+    assert tok.compatibility_jamo("\u11a1") == "\u318e"  # the last one
     assert tok.compatibility_jamo("\u113e") == "\u113e"  # old Korean, not in the block
+
+
+def test_every_compatibility_letter_can_be_reached():
+    letters = {chr(code) for code in range(0x3131, 0x318F)} - {"\u3164"}  # a filler, not a letter
+    conjoining = {unicodedata.normalize("NFKD", letter) for letter in letters}
+    assert {tok.compatibility_jamo(letter) for letter in conjoining} == letters
 
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
@@ -124,6 +156,18 @@ def test_sentencepiece_does_not_know_an_emoji_unless_bytes_fill_in():
         tok.UNK_ID not in with_bytes.encode("도시 😀")
         and with_bytes.decode(with_bytes.encode("도시 😀")) == "도시 😀"
     )
+
+
+@pytest.mark.parametrize("letter", ["a", "가"])
+def test_sentencepiece_leaves_no_long_sentence_out(letter):
+    long = " ".join([letter * 7] * 400) + " 쉿"  # 3,204 or 11,604 bytes
+    longer = " ".join([letter * 7] * 4000) + " 뷁"
+    processor = tok.train_sentencepiece([*SENTENCES, long, longer], 30)
+    assert tok.UNK_ID not in processor.encode(f"{letter} 쉿 뷁")
+
+
+def test_sentencepiece_leaves_a_sentence_with_its_own_sign_out():
+    assert tok.UNK_ID in tok.train_sentencepiece([*SENTENCES, "▅ 뷁"], 40).encode("뷁")
 
 
 def test_sentencepiece_training_is_repeatable_and_silent(capfd):
@@ -158,6 +202,12 @@ def test_gpt2_known_ids(gpt2):
     assert gpt2.get_vocab_size() == 50257
     assert gpt2.encode("Hello world").ids == [15496, 995]
     assert gpt2.encode("<|endoftext|>").ids == [50256]
+
+
+def test_gpt2_decode_leaves_a_literal_end_token_out_unless_told_not_to(gpt2):
+    ids = gpt2.encode("a<|endoftext|>b").ids
+    assert gpt2.decode(ids) == "ab"
+    assert gpt2.decode(ids, skip_special_tokens=False) == "a<|endoftext|>b"
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])

@@ -6,16 +6,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # all of them have an infinity
+
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Turn scores into weights over the allowed keys.
 
-    Forbidden keys get exactly 0, whatever the dtype; a row without an allowed
-    key gets zeros instead of NaN, and its gradient is zero.
+    Forbidden keys get exactly 0 in fp16, bf16, fp32 and fp64; a row without an
+    allowed key gets zeros instead of NaN, and its gradient is zero.
 
     Args:
-        scores: (..., T, S), floating point.
-        mask:   bool, broadcastable to (..., T, S); True = may attend.
+        scores: (..., T, S), in one of these four dtypes.
+        mask:   bool, (T, S) or broadcastable to (..., T, S) with as many
+            dimensions as the scores; True = may attend.
 
     Returns:
         weights (..., T, S); each row sums to 1, or to 0 if nothing is allowed.
@@ -23,15 +26,16 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     Raises:
         ValueError: if shapes, dtype or device of scores and mask do not fit.
     """
-    if scores.dim() < 2 or not scores.is_floating_point():
+    if scores.dim() < 2 or scores.dtype not in FLOATS:
         raise ValueError(
-            f"scores must be floating point (..., T, S), got {scores.dtype} of {tuple(scores.shape)}"
+            "scores must be (..., T, S) in fp16, bf16, fp32 or fp64, "
+            f"got {scores.dtype} of {tuple(scores.shape)}"
         )
     if mask is None:
         return torch.softmax(scores, dim=-1)  # over the keys
-    _check_mask(mask, scores.shape, scores.device)
+    _check_mask(mask, scores.shape, "scores", scores.device)
     empty = ~mask.any(dim=-1, keepdim=True)  # (..., T, 1)
-    # -inf exists in every floating dtype (-1e9 does not in fp16) and leaves nothing to leak.
+    # fp16, bf16, fp32 and fp64 all have -inf (fp16 has no -1e9); it leaves nothing to leak.
     # A row of nothing but -inf would be NaN, in the backward pass too: give it numbers, then zeros.
     scores = scores.masked_fill(~mask, float("-inf")).masked_fill(empty, 0.0)
     return torch.softmax(scores, dim=-1).masked_fill(empty, 0.0)
@@ -44,12 +48,15 @@ def scaled_dot_product_attention(
 
     softmax(Q Kᵀ / sqrt(Dh)) V  (Vaswani et al. 2017, §3.2.1, eq. 1)
 
+    All inputs must be finite, forbidden ones too: 0 · inf is NaN.
+
     Args:
         query: (..., T, Dh)
         key:   (..., S, Dh)
         value: (..., S, Dv)
         mask:  bool, (T, S) or broadcastable to (..., T, S) with as many
-            dimensions; True = may attend. A row without any True gives zeros.
+            dimensions as the scores; True = may attend. A row without any
+            True gives zeros.
         dropout_p: probability of dropping an attention weight; pass 0.0
             outside training.
 
@@ -65,7 +72,10 @@ def scaled_dot_product_attention(
     scores = (query / query.size(-1) ** 0.5) @ key.transpose(-2, -1)  # (..., T, S)
     weights = masked_softmax(scores, mask)
     mixing = F.dropout(weights, dropout_p) if dropout_p > 0 else weights
-    return mixing @ value, weights  # (..., T, S) @ (..., S, Dv) -> (..., T, Dv)
+    output = mixing @ value  # (..., T, S) @ (..., S, Dv) -> (..., T, Dv)
+    if mask is not None:  # rows that may attend to nothing: zeros, whatever the values are
+        output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    return output, weights
 
 
 def fused_attention(
@@ -75,7 +85,10 @@ def fused_attention(
 
     Takes what `scaled_dot_product_attention` takes, raises what it raises and
     gives the same zeros for rows without an allowed key, on every torch
-    version and device.
+    version and device. The mask is (T, S) or has as many dimensions as the
+    scores, (..., T, S).
+
+    All inputs must be finite, forbidden ones too: 0 · inf is NaN.
 
     Returns:
         output (..., T, Dv)
@@ -95,8 +108,8 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
             raise ValueError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
         if tensor.dim() < 2:
             raise ValueError(f"{name} must be at least (length, width), got {tuple(tensor.shape)}")
-        if not tensor.is_floating_point():
-            raise ValueError(f"{name} must be floating point, got {tensor.dtype}")
+        if tensor.dtype not in FLOATS:
+            raise ValueError(f"{name} must be fp16, bf16, fp32 or fp64, got {tensor.dtype}")
     for what in ("dtype", "device"):
         kinds = [str(getattr(tensor, what)) for tensor in named.values()]
         if len(set(kinds)) > 1:
@@ -111,10 +124,10 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p must lie between 0 and 1, got {dropout_p}")
     if mask is not None:
-        _check_mask(mask, query.shape[:-1] + key.shape[-2:-1], query.device)
+        _check_mask(mask, query.shape[:-1] + key.shape[-2:-1], "query", query.device)
 
 
-def _check_mask(mask: Tensor, scores: torch.Size, device: torch.device) -> None:
+def _check_mask(mask: Tensor, scores: torch.Size, other: str, device: torch.device) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(f"mask must be a boolean tensor (True = may attend), got {got}")
@@ -124,8 +137,8 @@ def _check_mask(mask: Tensor, scores: torch.Size, device: torch.device) -> None:
     )
     if not fits:
         raise ValueError(
-            f"mask must be (T, S) or broadcast to the scores with as many dimensions: "
+            "mask must be (T, S) or broadcast to the scores with as many dimensions: "
             f"got {tuple(mask.shape)} for scores of {tuple(scores)}"
         )
     if mask.device != device:
-        raise ValueError(f"mask and query must be on the same device, got {mask.device} and {device}")
+        raise ValueError(f"mask and {other} must be on the same device, got {mask.device} and {device}")

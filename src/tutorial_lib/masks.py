@@ -1,11 +1,14 @@
 """Who may attend to whom: one factory of masks for training, evaluation and decoding (built in chapter 05).
 
-A mask is boolean, True = may attend, and broadcasts to (B, H, T, S). The
-functions named `to_...` translate it for libraries with another convention.
+A mask is boolean, True = may attend, and broadcasts to (B, H, T, S). Two
+dimensions always mean (T, S): a padding mask is (B, 1, 1, S), for (B, S) would
+be taken for (T, S) where B = T. The functions named `to_...` translate a mask
+for libraries with another convention.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -16,7 +19,7 @@ def padding_mask(
     *,
     lengths: Tensor | Sequence[int] | None = None,
     size: int | None = None,
-    ids: Tensor | None = None,
+    ids: Tensor | Sequence[Sequence[int]] | None = None,
     pad_id: int = 0,
 ) -> Tensor:
     """Let every query attend to real tokens only, not to padding.
@@ -29,32 +32,30 @@ def padding_mask(
     Args:
         lengths: number of real tokens of each sequence, (B,).
         size:    S, the padded length; the longest of `lengths` if left out.
-        ids:     token ids, (B, S).
+        ids:     token ids, (B, S), a tensor or lists of one length.
         pad_id:  the id that stands for padding.
 
     Returns:
         bool (B, 1, 1, S); True = a real token.
 
     Raises:
-        ValueError: if neither or both are given, or shape, dtype or a length does not fit.
+        ValueError: if neither or both are given, if one of the arguments does not hold
+            integers (booleans and 2.5 do not count), or if a shape or length does not fit.
     """
     if (lengths is None) == (ids is None):
         given = "neither" if ids is None else "both"
         raise ValueError(f"padding_mask needs either lengths or ids, got {given}")
     if ids is not None:
         if size is not None:
-            raise ValueError(f"size goes with lengths only, got ids of {tuple(ids.shape)} and size {size}")
-        if ids.dim() != 2 or ids.is_floating_point() or ids.dtype == torch.bool:
-            raise ValueError(f"ids must be integers of shape (B, S), got {ids.dtype} of {tuple(ids.shape)}")
-        return (ids != pad_id)[:, None, None, :]  # (B, S) -> (B, 1, 1, S)
+            raise ValueError(f"size goes with lengths only, got ids and size {size}")
+        ids = _integers(ids, "ids", "(B, S)", dimensions=2)
+        return (ids != _integer(pad_id, "pad_id"))[:, None, None, :]  # (B, S) -> (B, 1, 1, S)
 
-    lengths = torch.as_tensor(lengths)
-    if lengths.dim() != 1 or lengths.numel() == 0 or lengths.is_floating_point():
-        raise ValueError(
-            f"lengths must be integers of shape (B,), got {lengths.dtype} of {tuple(lengths.shape)}"
-        )
+    lengths = _integers(lengths, "lengths", "(B,)", dimensions=1)
+    if lengths.numel() == 0:
+        raise ValueError("lengths must hold at least one length, got shape (0,)")
     shortest, longest = int(lengths.min()), int(lengths.max())
-    size = longest if size is None else size
+    size = longest if size is None else _integer(size, "size")
     if shortest < 0 or longest > size:
         raise ValueError(f"every length must lie between 0 and size {size}, got {shortest} to {longest}")
     positions = torch.arange(size, device=lengths.device)  # (S,)
@@ -93,14 +94,15 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     """Allow what every one of the masks allows; None stands for 'everything is allowed'.
 
     Args:
-        masks: bool tensors that broadcast together, for example
-            (B, 1, 1, S) and (T, S), or None.
+        masks: None, or bool tensors that broadcast together, each (T, S) or with
+            as many dimensions as the others, for example (B, 1, 1, S) and (T, S).
+            A mask of two dimensions is always read as (T, S), never as (B, S).
 
     Returns:
         bool tensor of the common shape, (B, 1, T, S) in the example; None if all are None.
 
     Raises:
-        ValueError: if a mask is not boolean, has fewer than two dimensions, or shapes or devices differ.
+        ValueError: if a mask is not boolean, or dimensions, shapes or devices do not fit together.
     """
     combined = None
     for mask in masks:
@@ -110,6 +112,12 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
         if combined is None:
             combined = mask
             continue
+        # (B, 1, 1, S) & (B, T, S) would line up B with the heads and give (B, B, T, S).
+        if 2 not in (combined.dim(), mask.dim()) and combined.dim() != mask.dim():
+            raise ValueError(
+                "masks must be (T, S) or have as many dimensions as each other: "
+                f"got {tuple(combined.shape)} and {tuple(mask.shape)}"
+            )
         if combined.device != mask.device:
             raise ValueError(f"masks must be on one device, got {combined.device} and {mask.device}")
         try:
@@ -134,7 +142,9 @@ def to_torch_attn_mask(mask: Tensor, num_heads: int | None = None) -> Tensor:
     """For `nn.MultiheadAttention(attn_mask=...)`: True = NOT allowed.
 
     Args:
-        mask: (T, S), or (B, 1, T, S) or (B, H, T, S).
+        mask: (T, S), or (B, 1, T, S) or (B, H, T, S). A mask of keys alone,
+            (B, 1, 1, S), goes through `to_torch_key_padding_mask` instead: the
+            layer does not broadcast over the queries.
         num_heads: H of the layer; needed with four dimensions, because the layer
             wants batch and heads in one axis.
 
@@ -147,6 +157,11 @@ def to_torch_attn_mask(mask: Tensor, num_heads: int | None = None) -> Tensor:
     _check_mask(mask)
     if mask.dim() == 2:
         return ~mask
+    if mask.dim() == 4 and mask.shape[1:3] == (1, 1):
+        raise ValueError(
+            "attn_mask needs a row for each query, got a mask of keys alone, "
+            f"{tuple(mask.shape)}: use to_torch_key_padding_mask"
+        )
     if mask.dim() != 4 or num_heads is None or mask.size(1) not in (1, num_heads):
         raise ValueError(
             "attn_mask needs (T, S), or (B, 1 or H, T, S) together with num_heads, "
@@ -191,6 +206,26 @@ def _check_mask(mask: Tensor) -> None:
         raise ValueError(f"a mask must be a boolean tensor (True = may attend), got {got}")
     if mask.dim() < 2:
         raise ValueError(f"a mask needs at least the dimensions (T, S), got {tuple(mask.shape)}")
+
+
+def _integers(values: Tensor | Sequence, name: str, shape: str, *, dimensions: int) -> Tensor:
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # for example rows of different lengths
+        got = f"{type(values).__name__} ({error})"
+        raise ValueError(f"{name} must be integers of shape {shape}, got {got}") from error
+    whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    if tensor.dim() != dimensions or not whole:
+        got = f"{tensor.dtype} of {tuple(tensor.shape)}"
+        raise ValueError(f"{name} must be integers of shape {shape}, got {got}")
+    return tensor
+
+
+def _integer(value: int, name: str) -> int:
+    try:
+        return operator.index(value)  # refuses 2.5, and 2.0
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, got {value!r}") from None
 
 
 def _keys_only(mask: Tensor, wanted: str) -> Tensor:

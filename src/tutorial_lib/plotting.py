@@ -12,13 +12,15 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
 FONT_FAMILY = "Pretendard"
+MAX_WIDTH = 4.4  # inches
 
 
 def use_book_style() -> None:
     """Draw all later figures with the font that ships with the library.
 
     A character that the fonts lack is an error instead of an empty box, so a
-    figure with a box in it can never be published.
+    figure with a box in it can never be published. A figure 4.4 inches wide that
+    a phone shows 328 CSS px wide has text of 12 · 328 / (96 · 4.4) = 9.3 pt.
     """
     with resources.as_file(resources.files("tutorial_lib") / "assets/fonts/Pretendard-Regular.otf") as path:
         if FONT_FAMILY not in {font.name for font in font_manager.fontManager.ttflist}:
@@ -26,13 +28,14 @@ def use_book_style() -> None:
     matplotlib.rcParams.update(
         {
             "font.family": [FONT_FAMILY, "DejaVu Sans"],
-            "font.size": 11,
+            "font.size": 12,
             "axes.unicode_minus": False,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "figure.facecolor": "white",
             "savefig.facecolor": "white",
-            "figure.figsize": (6.0, 3.6),
+            "savefig.pad_inches": 0.04,  # notebooks save "tight": no more margin than the layout leaves
+            "figure.figsize": (MAX_WIDTH, 3.2),
             "figure.dpi": 120,
             "figure.constrained_layout.use": True,
             "image.cmap": "viridis",
@@ -48,10 +51,10 @@ def attention_heatmap(weights, queries, keys, ax=None, mask=None):
 
     Args:
         weights: (T, S), a tensor or array; colours run from 0 to the largest weight.
-        queries: T labels, top to bottom.
+        queries: T labels, top to bottom; strings, or anything that `str` turns into one.
         keys:    S labels, left to right.
-        ax:      matplotlib axes; a new figure if left out.
-        mask:    bool, broadcastable to (T, S); True = may attend.
+        ax:      matplotlib axes; a new figure, at most 4.4 inches wide, if left out.
+        mask:    bool, (T, S), (1, S), (T, 1) or (1, 1); True = may attend.
 
     Returns:
         the axes.
@@ -59,14 +62,15 @@ def attention_heatmap(weights, queries, keys, ax=None, mask=None):
     Raises:
         ValueError: if the weights' shape and the numbers of labels, or the mask, do not fit.
     """
-    weights = _as_array(weights)
+    weights, queries, keys = _as_array(weights), _as_labels(queries), _as_labels(keys)
     if weights.shape != (len(queries), len(keys)):
         raise ValueError(
             f"weights must be (queries, keys) = {(len(queries), len(keys))}, got {tuple(weights.shape)}"
         )
     if ax is None:
-        cell = min(0.42, 3.0 / max(len(keys), 1))  # inches; at most 4.7 wide, for a phone's screen
-        _, ax = plt.subplots(figsize=(1.7 + cell * len(keys), 1.2 + cell * len(queries)))
+        around = 1.7  # inches for labels and colour bar
+        cell = min(0.42, (MAX_WIDTH - around) / max(len(keys), 1))
+        _, ax = plt.subplots(figsize=(around + cell * len(keys), 1.2 + cell * len(queries)))
     image = ax.imshow(weights, cmap="viridis", vmin=0.0)
     if mask is not None:
         mask = _as_array(mask)
@@ -76,7 +80,8 @@ def attention_heatmap(weights, queries, keys, ax=None, mask=None):
             or any(m not in (1, w) for m, w in zip(mask.shape, weights.shape, strict=True))
         ):
             raise ValueError(
-                f"mask must be boolean and broadcast to {weights.shape}, got {mask.dtype} of {mask.shape}"
+                f"mask must be boolean (T, S) = {weights.shape}, or 1 in place of T or S, "
+                f"got {mask.dtype} of {mask.shape}"
             )
         for row, column in np.argwhere(~np.broadcast_to(mask, weights.shape)):
             ax.add_patch(
@@ -97,6 +102,11 @@ def attention_heatmap(weights, queries, keys, ax=None, mask=None):
     ax.set_ylabel("query")
     ax.figure.colorbar(image, ax=ax, label="attention weight", shrink=0.85)
     return ax
+
+
+def _as_labels(values) -> list[str]:
+    """Strings from strings, numbers, an array or a tensor."""
+    return [str(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
 
 
 def _as_array(values) -> np.ndarray:

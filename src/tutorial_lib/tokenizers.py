@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import operator
 import unicodedata
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -23,13 +24,14 @@ class Vocabulary:
 
     The four special tokens come first (<pad>=0, <unk>=1, <bos>=2, <eos>=3),
     then every other token once, in the order of its first appearance, so that
-    the ids are 0, 1, ..., len(vocabulary) - 1 without a gap.
+    the ids are 0, 1, ..., len(vocabulary) - 1 without a gap. A token of the text
+    that is spelt like a special one is that one: a literal "<pad>" gets the id 0.
 
     Args:
         tokens: any number of strings; repetitions are welcome.
 
     Raises:
-        ValueError: if `tokens` is one string instead of a sequence of them.
+        ValueError: if `tokens` is one string, or holds anything but strings.
     """
 
     def __init__(self, tokens: Iterable[str]):
@@ -46,7 +48,7 @@ class Vocabulary:
         """Return one id per token; a token that is not in the vocabulary becomes <unk>.
 
         Raises:
-            ValueError: if `tokens` is one string instead of a sequence of them.
+            ValueError: if `tokens` is one string, or holds anything but strings.
         """
         ids = [self.stoi.get(token, UNK_ID) for token in _checked(tokens)]
         return [BOS_ID] * add_bos + ids + [EOS_ID] * add_eos
@@ -57,9 +59,9 @@ class Vocabulary:
         <unk> always stays: it marks a place where something was lost.
 
         Raises:
-            ValueError: if an id is not in 0, ..., len(vocabulary) - 1.
+            ValueError: if an id is not a whole number in 0, ..., len(vocabulary) - 1.
         """
-        ids = [int(index) for index in ids]
+        ids = _whole_numbers(ids)
         for index in ids:
             if not 0 <= index < len(self):
                 raise ValueError(f"ids must be in 0..{len(self) - 1}, got {index}")
@@ -68,10 +70,26 @@ class Vocabulary:
         return [self.itos[index] for index in ids]
 
 
-def _checked(tokens: Iterable[str]) -> Iterable[str]:
+def _checked(tokens: Iterable[str]) -> list[str]:
     if isinstance(tokens, str):
         raise ValueError(f"tokens must be a sequence of strings, got the single string {tokens!r}")
+    tokens = [tokens] if isinstance(tokens, bytes | bytearray) else list(tokens)
+    for token in tokens:
+        if not isinstance(token, str):
+            raise ValueError(f"tokens must be a sequence of strings, got {type(token).__name__} {token!r}")
     return tokens
+
+
+def _whole_numbers(ids: Iterable[int]) -> list[int]:
+    if isinstance(ids, str | bytes | bytearray):
+        raise ValueError(f"ids must be a sequence of whole numbers, got {type(ids).__name__} {ids!r}")
+    numbers = []
+    for index in ids:
+        try:
+            numbers.append(operator.index(index))  # Python's, numpy's and torch's integers; not 4.9, not 4.0
+        except TypeError:
+            raise ValueError(f"ids must be whole numbers, got {index!r}") from None
+    return numbers
 
 
 def split_eojeol(text: str) -> list[str]:
@@ -100,13 +118,17 @@ def split_jamo(text: str) -> list[str]:
 def compatibility_jamo(text: str) -> str:
     """Write the letters of `text` as one sees them on a keyboard: U+3131 to U+3163.
 
-    Good for showing, not for storing: this block has one sign for the initial and
-    the final consonant, and NFC does not put its letters together again.
+    Letters of old Korean become U+3165 to U+318E, or stay what they are where that
+    block has no sign for them. Good for showing, not for storing: the block has one
+    sign for the initial and the final consonant, and NFC does not put its letters
+    together again.
     """
     return "".join(_compatibility_letter(jamo) for jamo in split_jamo(text))
 
 
 def _compatibility_letter(character: str) -> str:
+    if character == "\u11a1":  # the only letter with two names: ARAEA-I, and ARAEAE in that block
+        return "\u318e"
     name = unicodedata.name(character, "")
     for position in ("CHOSEONG", "JUNGSEONG", "JONGSEONG"):
         if name.startswith(f"HANGUL {position} "):
@@ -127,9 +149,10 @@ def train_sentencepiece(
     """Train SentencePiece on sentences, in memory, with the ids of `Vocabulary`.
 
     <pad>=0, <unk>=1, <bos>=2 and <eos>=3; SentencePiece's own default gives <unk>
-    the id 0 and has no padding (Kudo & Richardson 2018, section 3.3). One thread,
-    every sentence, no sampling and no output. Text is normalised by its default
-    rule, NFKC: NFD input comes back composed.
+    the id 0 and has no padding (Kudo & Richardson 2018, section 3.3). One thread, no
+    sampling, no output and every sentence, however long (its default leaves out those
+    above 4,192 bytes), except those with ▅ (U+2585), which it keeps for itself. Text
+    is normalised by its default rule, NFKC: NFD input comes back composed.
 
     Args:
         sentences: the training text.
@@ -145,11 +168,12 @@ def train_sentencepiece(
     """
     if model_type not in ("bpe", "unigram"):
         raise ValueError(f"model_type must be 'bpe' or 'unigram', got {model_type!r}")
-    sentences = list(_checked(sentences))
+    sentences = _checked(sentences)
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(f"vocab_size must exceed the {len(SPECIAL_TOKENS)} special tokens, got {vocab_size}")
     if not any(sentence.strip() for sentence in sentences):
         raise ValueError(f"sentences must hold some text, got {len(sentences)} empty ones")
+    longest = max(len(sentence.encode("utf-8")) for sentence in sentences)  # in bytes
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -159,6 +183,7 @@ def train_sentencepiece(
             model_type=model_type,
             byte_fallback=byte_fallback,
             character_coverage=1.0,
+            max_sentence_length=max(4192, longest),
             pad_id=PAD_ID,
             unk_id=UNK_ID,
             bos_id=BOS_ID,
@@ -204,8 +229,10 @@ def gpt2_merges() -> list[tuple[str, str]]:
 def gpt2_tokenizer() -> tokenizers.Tokenizer:
     """Build GPT-2's tokenizer: 256 bytes, then one token per merge, then <|endoftext|>, 50,257 in all.
 
-    Any text can be encoded and comes back unchanged; there is no <unk>, no <pad>
-    and no normalisation (Radford et al. 2019, section 2.2).
+    Any text can be encoded and comes back unchanged, except a literal
+    <|endoftext|>: that is the end token, which `decode` leaves out unless it is
+    called with skip_special_tokens=False. There is no <unk>, no <pad> and no
+    normalisation (Radford et al. 2019, section 2.2).
     """
     merges = gpt2_merges()
     tokens = [*byte_symbols(), *(left + right for left, right in merges), GPT2_END_OF_TEXT]
