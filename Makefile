@@ -8,7 +8,7 @@ PORT ?= 8000
 export PYTHONUTF8 = 1
 export HF_HUB_OFFLINE = 1
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean
+.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean ladder mutants bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -38,6 +38,15 @@ serve: $(READY) ## read the built book at http://localhost:8000 (PORT=...)
 
 lint: $(READY) ## ruff over the code
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+ladder: $(READY) ## every layer against its references; writes benchmarks/results/ladder.json
+	@$(BIN)/python benchmarks/ladder.py
+
+mutants: $(READY) ## plant faults one at a time: the tests must catch every one
+	@$(BIN)/python tests/mutants.py
+
+bench: $(READY) ## speed beside torch and Keras; writes benchmarks/results/speed.json
+	@$(BIN)/python benchmarks/speed.py
 
 slow: $(READY) ## what is too long for every commit; writes reports/slow.md
 	$(BIN)/python tests/slow.py

@@ -1,0 +1,222 @@
+"""The recurrent encoder-decoder, without attention and with it (built in chapter 02)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from tutorial_lib.scores import AdditiveScore, GeneralScore, attend
+from tutorial_lib.validation import (
+    require_choice,
+    require_ids,
+    require_positive,
+    require_probability,
+    require_same_batch,
+)
+
+ATTENTIONS = ("none", "additive", "multiplicative")
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Everything that defines a `RecurrentTranslator`.
+
+    Attributes:
+        source_vocabulary, target_vocabulary: numbers of ids.
+        embedding_width: E, width of the token vectors.
+        width:     D, width of the states; even, for each direction of the encoder has half of it.
+        attention: "none", "additive" (2014) or "multiplicative" (2015).
+        padding_id: the id that fills up short sentences, after their last token.
+        dropout:   of the token vectors and of what the output layer reads.
+
+    Raises:
+        ValueError: if a size, probability or name is impossible.
+    """
+
+    source_vocabulary: int
+    target_vocabulary: int
+    embedding_width: int = 32
+    width: int = 128
+    attention: str = "additive"
+    padding_id: int = 0
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(
+            source_vocabulary=self.source_vocabulary,
+            target_vocabulary=self.target_vocabulary,
+            embedding_width=self.embedding_width,
+            width=self.width,
+        )
+        require_choice("attention", self.attention, ATTENTIONS)
+        require_probability("dropout", self.dropout)
+        if self.width % 2:
+            raise ValueError(f"width must be even (two directions of width / 2), got {self.width}")
+        smaller = min(self.source_vocabulary, self.target_vocabulary)
+        if not 0 <= self.padding_id < smaller:
+            raise ValueError(f"padding_id must lie between 0 and {smaller - 1}, got {self.padding_id}")
+
+
+class RecurrentEncoder(nn.Module):
+    """A bidirectional GRU: one state for each source token, and a summary of the sentence.
+
+    Args:
+        config: see `RecurrentConfig`.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.source_vocabulary, config.embedding_width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.gru = nn.GRU(config.embedding_width, config.width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Read the source ids (B, S).
+
+        Returns:
+            states (B, S, D), zero at padding; summary (B, D), the last state of each
+            direction; mask, bool (B, S), True = a real token.
+
+        Raises:
+            ValueError: if ids are out of range, the sentence is empty, or padding stands before a real token.
+        """
+        require_ids("source", source, self.config.source_vocabulary, like=self)
+        real = source != self.config.padding_id
+        if source.size(1) == 0:
+            raise ValueError(f"source must have at least one position, got shape {tuple(source.shape)}")
+        if (real[:, 1:] & ~real[:, :-1]).any():
+            raise ValueError(
+                "padding must come after the last token of the source, got padding before a token"
+            )
+        # Packing makes the backward direction start at the last token instead of in the padding. It
+        # refuses length 0: a row of nothing but padding is read as one token, then set to zero.
+        lengths = real.sum(dim=1)
+        packed = pack_padded_sequence(
+            self.dropout(self.embedding(source)),  # (B, S) -> (B, S, E)
+            lengths.clamp(min=1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        states, last = self.gru(packed)
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.size(1))
+        summary = last.transpose(0, 1).flatten(1)  # (2, B, D/2) -> (B, D)
+        states = states.masked_fill(~real[..., None], 0.0)
+        summary = summary.masked_fill((lengths == 0)[:, None], 0.0)
+        return states, summary, real
+
+
+class RecurrentState:
+    """What the decoder carries from step to step; made by `RecurrentTranslator.start`.
+
+    Attributes:
+        hidden:  (B, D), the decoder's state.
+        context: (B, D), what it last saw of the source.
+        states:  (B, S, D) of the encoder.
+        keys:    the states as the score compares them, or None without attention.
+        mask:    bool (B, S), real source tokens.
+        weights: (B, T, S) of the last `step`, or None without attention.
+    """
+
+    def __init__(self, hidden: Tensor, context: Tensor, states: Tensor, keys: Tensor | None, mask: Tensor):
+        self.hidden, self.context, self.states, self.keys, self.mask = hidden, context, states, keys, mask
+        self.weights: Tensor | None = None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order; a row may occur several times (beam search)."""
+        self.hidden, self.context = self.hidden[rows], self.context[rows]
+        self.states, self.mask = self.states[rows], self.mask[rows]
+        self.keys = None if self.keys is None else self.keys[rows]
+        self.weights = None if self.weights is None else self.weights[rows]
+
+
+class RecurrentTranslator(nn.Module):
+    """Translate ids with recurrent networks; the three kinds differ in what the decoder sees of the source.
+
+    none:           the summary, the same at every step (Cho et al. 2014, §2.2).
+    additive:       look with the previous state, then step: c_i from s_{i-1} (Bahdanau et al. 2015, §3.1).
+    multiplicative: step, then look with the new state: c_t from h_t, fed to the
+                    next step as well (Luong et al. 2015, §3, score "general").
+
+    The interface is the one of `Transformer`: `forward`, or `start` and `step`.
+
+    Args:
+        config: see `RecurrentConfig`.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        self.config = config
+        width, embedding_width = config.width, config.embedding_width
+        self.encoder = RecurrentEncoder(config)
+        self.embedding = nn.Embedding(config.target_vocabulary, embedding_width)
+        self.bridge = nn.Linear(width, width)
+        self.cell = nn.GRUCell(embedding_width + width, width)
+        self.score = None
+        if config.attention == "additive":
+            self.score = AdditiveScore(width, width, width)
+        elif config.attention == "multiplicative":
+            self.score = GeneralScore(width, width)
+        self.combine = nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(width, config.target_vocabulary)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Score every next target id.
+
+        Args:
+            source: ids (B, S), padding last.
+            target: ids (B, T), shifted right: it starts with the start-of-sentence id.
+
+        Returns:
+            logits (B, T, V)
+
+        Raises:
+            ValueError: if ids are out of range, or shapes or padding do not fit.
+        """
+        return self.step(target, self.start(source))
+
+    def start(self, source: Tensor) -> RecurrentState:
+        """Encode the source ids (B, S) once, for any number of `step`s."""
+        states, summary, mask = self.encoder(source)
+        hidden = torch.tanh(self.bridge(summary))
+        context = torch.zeros_like(summary) if self.config.attention == "multiplicative" else summary
+        keys = None if self.score is None else self.score.project_keys(states)
+        return RecurrentState(hidden, context, states, keys, mask)
+
+    def step(self, target: Tensor, state: RecurrentState) -> Tensor:
+        """Read the next target ids (B, T), one after the other; the state moves on.
+
+        Returns:
+            logits (B, T, V); `state.weights` has the attention weights (B, T, S).
+
+        Raises:
+            ValueError: if ids are out of range or the batch differs from the state's.
+        """
+        require_ids("target", target, self.config.target_vocabulary, like=self)
+        require_same_batch("target", target, "source", state.states)
+        vectors = self.dropout(self.embedding(target))  # (B, T) -> (B, T, E)
+        seen, weights = [], []
+        for vector in vectors.unbind(dim=1):  # (B, E)
+            if self.config.attention == "additive":
+                weights.append(self._look(state))
+            state.hidden = self.cell(torch.cat([vector, state.context], dim=-1), state.hidden)
+            if self.config.attention == "multiplicative":
+                weights.append(self._look(state))
+            seen.append(torch.cat([state.hidden, state.context], dim=-1))  # (B, 2D)
+        state.weights = torch.stack(weights, dim=1) if weights else None
+        if not seen:
+            return self.output.weight.new_zeros(target.size(0), 0, self.config.target_vocabulary)
+        # What is said at a step does not feed the next one here: all steps in one product.
+        combined = torch.tanh(self.combine(torch.stack(seen, dim=1)))  # (B, T, 2D) -> (B, T, D)
+        return self.output(self.dropout(combined))  # (B, T, D) -> (B, T, V)
+
+    def _look(self, state: RecurrentState) -> Tensor:
+        """Renew the context from the state; return the weights (B, S)."""
+        scores = self.score.compare(state.hidden[:, None], state.keys)  # query (B, 1, D) -> (B, 1, S)
+        context, weights = attend(scores, state.states, state.mask[:, None])
+        state.context = context[:, 0]  # (B, 1, D) -> (B, D)
+        return weights[:, 0]

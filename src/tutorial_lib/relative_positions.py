@@ -1,0 +1,265 @@
+"""Positions inside attention: Shaw's vectors, T5's bias, ALiBi and rotary positions (chapter 07).
+
+Each scheme is a `PositionScheme` that overrides what it needs of three hooks;
+`MultiHeadAttention(position=...)` calls them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tutorial_lib.validation import require_choice, require_positive, require_tensor
+
+
+class PositionScheme(nn.Module):
+    """What a scheme may do inside self-attention; by default nothing.
+
+    Positions are integers (1, T) or (B, T), the same numbers whether the keys
+    are computed now or come from a cache.
+    """
+
+    needs_weights = False  # True: `value_bias` is used, so the weights must exist
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Change queries or keys (B, H, T, Dh) before they are compared."""
+        return x
+
+    def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """Add something, broadcastable to (B, H, T, S), to the scaled scores."""
+        return None
+
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """Add something (B, H, T, Dh) to the output of each head."""
+        return None
+
+
+def relative_distance(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """How far each key stands behind (+) or before (-) each query.
+
+    Args:
+        query_positions: integers (..., T)
+        key_positions:   integers (..., S)
+
+    Returns:
+        key minus query position, (..., T, S)
+    """
+    return key_positions[..., None, :] - query_positions[..., :, None]
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """One slope per head, a geometric sequence that starts at 2^(-8/H) (Press et al. 2022, §3).
+
+    For a number of heads that is no power of two the authors' code takes the
+    next lower power's slopes and fills up with every other slope of the next
+    higher one; so does this function.
+
+    Returns:
+        slopes (H,), float32, all positive.
+    """
+    require_positive(heads=heads)
+    power = 2 ** int(math.log2(heads))
+    slopes = [2.0 ** (-8.0 * (h + 1) / power) for h in range(power)]
+    between = [2.0 ** (-8.0 * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
+    return torch.tensor(slopes + between[: heads - power])
+
+
+class ALiBi(PositionScheme):
+    """Subtract slope x distance from the scores; nothing is learned (Press et al. 2022, §3).
+
+    The paper is causal; here both sides of a query count their distance, so
+    that an encoder can use it too.
+
+    Args:
+        heads: H
+    """
+
+    def __init__(self, heads: int):
+        super().__init__()
+        self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
+
+    def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        distance = relative_distance(query_positions, key_positions).abs()[:, None]  # (B, 1, T, S)
+        return (-self.slopes[:, None, None] * distance).to(query.dtype)  # (B, H, T, S)
+
+
+def t5_bucket(
+    distance: Tensor, *, buckets: int = 32, max_distance: int = 128, causal: bool = False
+) -> Tensor:
+    """Sort distances into buckets: near ones get their own, far ones share (Raffel et al. 2020, §2.1).
+
+    Half of the buckets are exact; the other half grows logarithmically up to
+    `max_distance`, and everything beyond falls into the last. Without `causal`
+    each side of the query has half of all buckets.
+
+    Args:
+        distance: key minus query position, integers of any shape.
+        buckets, max_distance: sizes of the table.
+        causal:   keys after the query all count as distance 0.
+
+    Returns:
+        int64, the shape of `distance`, from 0 to buckets - 1.
+
+    Raises:
+        ValueError: if `buckets` leaves no logarithmic part, or max_distance is too small for it.
+    """
+    require_tensor("distance", distance)
+    side = buckets if causal else buckets // 2
+    exact = side // 2
+    if exact < 1 or max_distance <= exact or (not causal and buckets % 2):
+        raise ValueError(
+            f"buckets must be even, at least {2 if causal else 4}, with max_distance above {max(exact, 1)}, "
+            f"got buckets={buckets} and max_distance={max_distance}"
+        )
+    behind = (-distance).clamp(min=0) if causal else distance.abs()
+    # Logarithmic part: from `exact` to `max_distance` over the remaining buckets.
+    ratio = torch.log(behind.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    far = (exact + (ratio * (side - exact)).long()).clamp(max=side - 1)
+    bucket = torch.where(behind < exact, behind, far)
+    return bucket if causal else bucket + side * (distance > 0)
+
+
+class T5Bias(PositionScheme):
+    """One learned number per head and bucket of distance, added to the scores (Raffel et al. 2020, §2.1).
+
+    T5 itself leaves the scores unscaled and shares one table among all
+    layers; here each layer has its own.
+
+    Args:
+        heads: H
+        buckets, max_distance, causal: see `t5_bucket`.
+    """
+
+    def __init__(self, heads: int, *, buckets: int = 32, max_distance: int = 128, causal: bool = False):
+        super().__init__()
+        require_positive(heads=heads)
+        t5_bucket(torch.zeros(1, dtype=torch.long), buckets=buckets, max_distance=max_distance, causal=causal)
+        self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
+        self.table = nn.Parameter(torch.zeros(buckets, heads))
+
+    def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        distance = relative_distance(query_positions, key_positions)  # (B, T, S)
+        bucket = t5_bucket(distance, buckets=self.buckets, max_distance=self.max_distance, causal=self.causal)
+        return self.table[bucket].permute(0, 3, 1, 2)  # (B, T, S, H) -> (B, H, T, S)
+
+
+class ShawPositions(PositionScheme):
+    """A learned vector for each distance up to a limit, for keys and for values (Shaw et al. 2018, §3.2).
+
+    e_ij = q_i · (k_j + a_ij) / sqrt(Dh),  z_i = Σ_j α_ij (v_j + b_ij); a and b
+    depend on the clipped distance j - i and are shared by the heads.
+
+    Args:
+        head_width:   Dh
+        max_distance: distances beyond it share the vector at the limit.
+        values:       False leaves out b; the paper (§4.3) found it unnecessary.
+    """
+
+    def __init__(self, head_width: int, max_distance: int = 16, *, values: bool = True):
+        super().__init__()
+        require_positive(head_width=head_width, max_distance=max_distance)
+        self.max_distance = max_distance
+        self.needs_weights = values
+        self.key_vectors = nn.Parameter(torch.randn(2 * max_distance + 1, head_width) * head_width**-0.5)
+        shape = (2 * max_distance + 1 if values else 0, head_width)
+        self.value_vectors = nn.Parameter(torch.randn(shape) * head_width**-0.5)
+
+    def _index(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        distance = relative_distance(query_positions, key_positions)
+        return distance.clamp(-self.max_distance, self.max_distance) + self.max_distance  # (B, T, S), from 0
+
+    def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        if query.size(-1) != self.key_vectors.size(-1):
+            raise ValueError(
+                f"ShawPositions was made for head_width {self.key_vectors.size(-1)}, got {query.size(-1)}"
+            )
+        # Score the query against each distance once, then look up: (B, H, T, 2K+1) -> (B, H, T, S).
+        by_distance = query @ self.key_vectors.T / query.size(-1) ** 0.5
+        index = self._index(query_positions, key_positions)[:, None]
+        return by_distance.gather(-1, index.expand(*query.shape[:3], -1))
+
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        if not self.needs_weights:
+            return None
+        index = self._index(query_positions, key_positions)[:, None].expand_as(weights)
+        # Add up the weight that falls on each distance: (B, H, T, S) -> (B, H, T, 2K+1).
+        by_distance = weights.new_zeros(*weights.shape[:3], self.value_vectors.size(0))
+        return by_distance.scatter_add(-1, index, weights) @ self.value_vectors
+
+
+def apply_rotary(x: Tensor, positions: Tensor, *, base: float = 10000.0, layout: str = "adjacent") -> Tensor:
+    """Turn each pair of numbers by an angle that grows with the position (Su et al. 2021, §3.2-3.4).
+
+    Pair i of position m turns by m · base^(-2i/Dh). Since both query and key
+    turn, their dot product depends on the difference of positions alone.
+
+    Args:
+        x:         (B, H, T, Dh), Dh even.
+        positions: integers (1, T) or (B, T).
+        base:      10000 in the paper; larger in models for long texts.
+        layout:    "adjacent" pairs numbers 2i and 2i+1 as in the paper;
+            "halves" pairs i with i + Dh/2 (the Llama weights of Hugging Face).
+
+    Returns:
+        rotated (B, H, T, Dh)
+
+    Raises:
+        ValueError: if Dh is odd, the positions do not fit, or the layout is unknown.
+    """
+    require_tensor("x", x)
+    require_choice("layout", layout, ("adjacent", "halves"))
+    if x.dim() != 4 or x.size(-1) % 2:
+        raise ValueError(f"rotary positions need (B, H, T, Dh) with an even Dh, got {tuple(x.shape)}")
+    if positions.dim() != 2 or positions.size(-1) != x.size(-2) or positions.size(0) not in (1, x.size(0)):
+        raise ValueError(
+            f"positions must have shape (1 or {x.size(0)}, {x.size(-2)}), got {tuple(positions.shape)}"
+        )
+    half = x.size(-1) // 2
+    exponents = torch.arange(half, dtype=torch.float64, device=x.device) / half
+    angles = positions.to(torch.float64)[:, None, :, None] * base**-exponents  # (B, 1, T, Dh/2)
+    cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    if layout == "halves":
+        first, second = x[..., :half], x[..., half:]
+        return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
+    first, second = x[..., 0::2], x[..., 1::2]
+    rotated = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
+    return rotated.flatten(-2)  # (B, H, T, Dh/2, 2) -> (B, H, T, Dh)
+
+
+class Rotary(PositionScheme):
+    """`apply_rotary` to queries and keys, in every layer that has one.
+
+    Args:
+        head_width: Dh, even.
+        base, layout: see `apply_rotary`.
+    """
+
+    def __init__(self, head_width: int, *, base: float = 10000.0, layout: str = "adjacent"):
+        super().__init__()
+        require_positive(head_width=head_width)
+        require_choice("layout", layout, ("adjacent", "halves"))
+        if head_width % 2:
+            raise ValueError(f"rotary positions need an even head_width, got {head_width}")
+        self.base, self.layout = base, layout
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        return apply_rotary(x, positions, base=self.base, layout=self.layout)
+
+
+SCHEMES = ("rotary", "rotary_halves", "alibi", "t5", "shaw")
+
+
+def make_position_scheme(
+    kind: str, *, heads: int, head_width: int, causal: bool, rotary_base: float = 10000.0
+) -> Callable[[], PositionScheme] | None:
+    """Return what makes one layer's scheme from its name, or None for a name that is not in `SCHEMES`."""
+    return {
+        "rotary": lambda: Rotary(head_width, base=rotary_base),
+        "rotary_halves": lambda: Rotary(head_width, base=rotary_base, layout="halves"),
+        "alibi": lambda: ALiBi(heads),
+        "t5": lambda: T5Bias(heads, causal=causal),
+        "shaw": lambda: ShawPositions(head_width),
+    }.get(kind)
