@@ -53,8 +53,11 @@ def check_twins() -> None:
             sys.exit(f"{path.stem}: {len(english)} code cells in English, {len(korean)} in Korean")
 
 
-def execute() -> None:
-    """Run every chapter that the cache does not hold. One language is enough: the other has the same cells."""
+def execute() -> Path:
+    """Run every chapter that the cache does not hold; return the cache's folder.
+
+    One language is enough, because the other has the same cells.
+    """
     from editions import cache_folder
     from jupyter_cache import get_cache
     from jupyter_cache.executors import load_executor
@@ -76,7 +79,7 @@ def execute() -> None:
         record for record in cache.list_project_records() if cache.get_cached_project_nb(record.uri) is None
     ]
     if not waiting:
-        return
+        return folder
     print(f"executing {', '.join(Path(record.uri).stem for record in waiting)}", flush=True)
     result = load_executor("local-parallel", cache, logger=logging.getLogger("execute")).run_and_cache(
         timeout=CHAPTER_SECONDS
@@ -87,6 +90,7 @@ def execute() -> None:
             print(f"{record.uri} failed:\n{record.traceback or 'no traceback'}", file=sys.stderr)
     if failed:
         sys.exit(f"{len(failed)} chapter(s) did not run to the end")
+    return folder
 
 
 def build_edition(language: str, strict: bool, builder: str = "html") -> int:
@@ -185,8 +189,7 @@ def main() -> None:
     else:
         from notebooks import write_all
 
-        execute()
-        for path in write_all():
+        for path in write_all(execute()):
             print(path.relative_to(ROOT))
 
 

@@ -204,12 +204,11 @@ def without_address(text: str) -> str:
     return re.sub(r"git\+https://[^\"\\@]+@", "git+HOME@", text)
 
 
-def write_all() -> list[Path]:
-    """Write every chapter's notebook from the cache; the ones whose bytes changed."""
-    from editions import cache_folder
+def write_all(executed_chapters: Path) -> list[Path]:
+    """Write every chapter's notebook from the cache in that folder; return those whose bytes changed."""
     from jupyter_cache import get_cache
 
-    cache = get_cache(cache_folder())
+    cache = get_cache(executed_chapters)
     written = []
     for path in sorted(ROOT.glob("chapters/*/[0-9][0-9]_*.md")):
         _, executed = cache.merge_match_into_notebook(read_source(path))

@@ -354,6 +354,50 @@ def test_a_check_leaves_modes_buffers_and_random_numbers_as_they_were():
     assert torch.equal(layer.seed_generator.state.value, state)
 
 
+class Counting(nn.Module):
+    """A layer that replaces one buffer at each call and multiplies by another."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x):
+        self.calls = self.calls + 1
+        return self.inner(x) * self.scale + self.calls
+
+
+def test_a_buffer_may_be_replaced_at_each_call():
+    model = seeded(Counting)
+    calls = model.calls
+    check_causal(model, X)
+    assert model.calls is calls and calls == 0
+
+
+@pytest.mark.parametrize("build", [Counting, lambda: Attention("batch statistics")])
+def test_gradients_may_need_the_buffers_that_the_model_has_read(build):
+    check_gradients(seeded(build), X)
+
+
+def test_a_buffer_that_two_layers_share_stays_shared():
+    table = torch.zeros(8)
+
+    class Sharing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Identity(), nn.Identity()
+            self.first.register_buffer("table", table)
+            self.second.register_buffer("table", table)
+
+        def forward(self, x):
+            self.first.table += 1
+            return x + self.second.table
+
+    output = Subject(Sharing(), None, ("eval",))("eval", X)
+    assert torch.equal(output, X + 1) and (table == 0).all()
+
+
 def test_a_function_has_no_mode():
     report = check_causal(lambda x: x.cumsum(1), X)
     assert report.modes == ("function",) and "a plain function" in str(report)

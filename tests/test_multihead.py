@@ -9,7 +9,7 @@ from tutorial_lib.cache import KeyValueCache
 from tutorial_lib.interop import to_torch_attention
 from tutorial_lib.masks import causal_mask, combine_masks, padding_mask, to_torch_attn_mask
 from tutorial_lib.multihead import MultiHeadAttention, multi_head_attention
-from tutorial_lib.relative_positions import SCHEMES, Rotary, make_position_scheme
+from tutorial_lib.relative_positions import SCHEMES, Rotary, position_scheme_factory
 
 B, T, S, D, H = 2, 5, 7, 24, 4
 Dh = D // H
@@ -128,8 +128,8 @@ CHUNKS = [[1] * 6, [6], [1, 5], [5, 1], [2, 1, 3]]
 @pytest.mark.parametrize("kind", [None, *SCHEMES])
 @pytest.mark.parametrize("kv_heads", [2, 4])
 def test_a_cache_gives_the_same_numbers_in_any_chunking(kind, kv_heads):
-    make_scheme = kind and make_position_scheme(kind, heads=H, head_width=Dh, causal=True)
-    attention = layer(kv_heads=kv_heads, position=make_scheme() if make_scheme else None)
+    position = kind and position_scheme_factory(kind, heads=H, head_width=Dh, causal=True)()
+    attention = layer(kv_heads=kv_heads, position=position)
     x = make(B, 6, D)
     whole, _ = attention(x, mask=causal_mask(6))
     for chunks in CHUNKS:
@@ -172,7 +172,7 @@ def test_cached_positions_may_differ_from_row_to_row():
 
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_a_cache_can_reorder_and_repeat_its_rows(kind):
-    scheme = make_position_scheme(kind, heads=H, head_width=Dh, causal=True)()
+    scheme = position_scheme_factory(kind, heads=H, head_width=Dh, causal=True)()
     attention, x = layer(position=scheme), make(3, 4, D)
     cache, rows = KeyValueCache(), torch.tensor([2, 0, 2])
     cache.select(rows)  # nothing to select yet
@@ -198,7 +198,7 @@ def test_dropout_acts_only_in_training_and_leaves_the_returned_weights_alone():
 
 def test_dropout_reaches_the_path_with_a_score_bias():
     attention = layer(
-        dropout=0.5, position=make_position_scheme("alibi", heads=H, head_width=Dh, causal=False)()
+        dropout=0.5, position=position_scheme_factory("alibi", heads=H, head_width=Dh, causal=False)()
     )
     x = make(B, T, D)
     assert not torch.equal(attention(x)[0], attention(x)[0])
@@ -318,6 +318,21 @@ def self_cache():
             "function: heads",
             lambda: multi_head_attention(X, X, X, W, W[:3], W[:3], make(D, D)),
             ("a divisor", "3, 3 and 4"),
+        ),
+        (
+            "function: mask (B, T, S)",
+            lambda: multi_head_attention(X, X, X, W, W, W, make(D, D), torch.ones(B, T, T).bool()),
+            ("(B, 4, T, S)", "(2, 5, 5)"),
+        ),
+        (
+            "function: heads of the mask",
+            lambda: multi_head_attention(X, X, X, W, W, W, make(D, D), torch.ones(B, 3, T, T).bool()),
+            ("(B, 4, T, S)", "(2, 3, 5, 5)"),
+        ),
+        (
+            "function: output: a list",
+            lambda: multi_head_attention(X, X, X, W, W, W, [1.0]),
+            ("w_output must be a torch.Tensor", "list"),
         ),
         (
             "function: output",

@@ -94,6 +94,7 @@ def follow_home(app, config):
     address = home()
     config.nb_execution_cache_path = str(cache_folder())
     config.html_theme_options["repository_url"] = address
+    config.numfig = False  # Jupyter Book turns it on; the numbers would run on from chapter to chapter
     config.html_baseurl = f"{pages_url(address)}{config.language}/"
     config.ogp_site_url = config.html_baseurl
 

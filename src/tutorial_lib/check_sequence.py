@@ -131,7 +131,7 @@ def check_padding_invariance(
             _check_length(output, padded)
             first = extra if side == "left" else 0
             output = output[:, first : first + inputs.size(1)]
-        changes[mode] = largest_change(output, base, keep=0 if pooled else 1)
+        changes[mode] = largest_change(output, base, dim=0 if pooled else 1)
         if (changes[mode] > allowed[mode]).any():
             place = "place_pooled" if pooled else "place_position"
             cause = "padding_pooled" if pooled else "padding_left" if side == "left" else "padding_token"

@@ -1,9 +1,14 @@
-"""Anyone's model, called again and again under the same conditions (used by `checks`)."""
+"""Anyone's model, called again and again under the same conditions (used by `checks`).
+
+The checks in `check_sequence` and `check_parts` wrap a reader's model in a
+`Subject`, compare two of its outputs with `largest_change` and
+`tolerance_for`, and report with `CheckReport` or `CheckError`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +31,7 @@ class CheckReport:
 
     Attributes:
         name:      of the check.
-        modes:     in which it was tried.
+        modes:     in which it was tried: "train", "eval", or "function" for what has no mode.
         largest:   the largest difference that was seen.
         tolerance: the difference that was allowed.
         language:  of `str(report)`.
@@ -53,14 +58,18 @@ class CheckReport:
 class Subject:
     """A torch module, a Keras layer or a plain function, in a chosen mode.
 
-    Each call starts from the same random numbers (so dropout drops the same
-    places) and the same buffers (so a running mean has not moved), and
-    everything is put back afterwards.
+    Each call starts from torch's (or the Keras layer's) same random numbers, so
+    that dropout drops the same places, and from the same buffers, so that a
+    running mean has not moved; mode, buffers and random state are put back
+    afterwards.
 
     Args:
         model: what is called.
-        call:  how, if not `model(inputs)`.
-        modes: "train", "eval" or both; a plain function has no mode and is called once.
+        call:  how, as `call(model, *inputs)`, if not `model(*inputs)`.
+        modes: "train", "eval" or both.
+
+    Attributes:
+        modes: those in which the model can be called; ("function",) for a plain function.
 
     Raises:
         ValueError: if the model cannot be called, or a mode is unknown.
@@ -72,6 +81,8 @@ class Subject:
         if isinstance(modes, str) or not modes or set(modes) - {"train", "eval"}:
             raise ValueError(f'modes must be a tuple of "train" and "eval", got {modes!r}')
         self.model, self.call = model, call
+        # By their attributes, because importing Keras takes seconds. On the torch backend a Keras
+        # layer is an nn.Module too, but its mode and its state are not where torch has them.
         self.is_keras = hasattr(model, "trainable_variables") and hasattr(model, "get_config")
         self.is_torch = isinstance(model, nn.Module) and not self.is_keras
         self.modes = tuple(modes) if self.is_torch or self.is_keras else ("function",)
@@ -79,21 +90,34 @@ class Subject:
     def __call__(
         self, mode: str, *inputs: Any, call: Callable[..., Any] | None = None, seed: int = 0
     ) -> Tensor:
-        """Return the first output as a tensor, without gradient."""
+        """Call the model and return its output without gradient.
+
+        Args:
+            mode:   one of `self.modes`.
+            inputs: what the model reads.
+            call:   for this once, in place of the subject's own.
+            seed:   of the random numbers; another one only to find out whether they matter.
+
+        Returns:
+            the output, or the first tensor of a tuple or Hugging Face output
+
+        Raises:
+            ValueError: if the model returns no tensor.
+        """
         with torch.no_grad():
             return self.with_gradient(mode, *inputs, call=call, seed=seed)
 
     def with_gradient(
         self, mode: str, *inputs: Any, call: Callable[..., Any] | None = None, seed: int = 0
     ) -> Tensor:
-        """Return the first output as a tensor that leads back to the parameters."""
+        """Do the same with an output that leads back to the parameters."""
         call = call or self.call
         with self._same_conditions(mode, seed):
             model = _InMode(self.model, mode == "train") if self.is_keras else self.model
             return _first_tensor(model(*inputs) if call is None else call(model, *inputs))
 
     def leave_out_random_modes(self, *inputs: Any) -> None:
-        """Forget the modes in which the same inputs give other outputs, as dropout does.
+        """Take those modes out of `self.modes` in which other random numbers give other outputs, as dropout does.
 
         Raises:
             ValueError: if no mode is left.
@@ -113,29 +137,61 @@ class Subject:
 
     @contextmanager
     def _same_conditions(self, mode: str, seed: int) -> Iterator[None]:
-        modules = list(self.model.modules()) if self.is_torch else []
-        modes = [module.training for module in modules]
-        buffers = [(b, b.detach().clone()) for module in modules for b in module.buffers(recurse=False)]
-        # A Keras layer keeps the state of its dropout and its statistics among its variables.
-        variables = list(self.model.non_trainable_variables) if self.is_keras else []
-        values = [(v, v.value.detach().clone()) for v in variables]
-        if self.is_torch:
-            self.model.train(mode == "train")
-        try:
-            with torch.random.fork_rng():
-                torch.manual_seed(seed)
-                for variable in variables:
-                    if "seed_generator_state" in variable.path:
-                        variable.assign(variable.value + seed)
-                yield
-        finally:
-            for module, training in zip(modules, modes, strict=True):
-                module.training = training
-            with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
-            for variable, value in values:
-                variable.assign(value)
+        with torch.random.fork_rng(), ExitStack() as stack:
+            torch.manual_seed(seed)
+            if self.is_torch:
+                stack.enter_context(_torch_mode(self.model, mode == "train"))
+                stack.enter_context(_lent_buffers(self.model))
+            if self.is_keras:
+                stack.enter_context(_keras_state(self.model, seed))
+            yield
+
+
+@contextmanager
+def _torch_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    before = [(module, module.training) for module in model.modules()]  # a part may differ from the whole
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, was_training in before:
+            module.training = was_training
+
+
+@contextmanager
+def _lent_buffers(model: nn.Module) -> Iterator[None]:
+    """Let the model work on copies of its buffers.
+
+    Copying old values back instead would miss buffers that the model replaces,
+    and would break a backward pass that still needs the ones it has read.
+    """
+    own = [
+        (module, name, buffer)
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False)
+    ]
+    copies = {id(buffer): buffer.detach().clone() for _, _, buffer in own}  # a shared buffer stays shared
+    try:
+        for module, name, buffer in own:
+            setattr(module, name, copies[id(buffer)])
+        yield
+    finally:
+        for module, name, buffer in own:
+            setattr(module, name, buffer)
+
+
+@contextmanager
+def _keras_state(layer: Any, seed: int) -> Iterator[None]:
+    # Among these variables a Keras layer keeps its statistics and the state of its dropout.
+    before = [(variable, variable.value.detach().clone()) for variable in layer.non_trainable_variables]
+    try:
+        for variable, value in before:
+            if "seed_generator_state" in variable.path:
+                variable.assign(value + seed)
+        yield
+    finally:
+        for variable, value in before:
+            variable.assign(value)
 
 
 class _InMode:
@@ -151,17 +207,28 @@ class _InMode:
         return getattr(self._layer, name)
 
 
-def largest_change(output: Tensor, base: Tensor, *, keep: int = 1) -> Tensor:
-    """Return the largest absolute difference along one dimension; a NaN on one side counts as infinite."""
+def largest_change(output: Tensor, base: Tensor, *, dim: int = 1) -> Tensor:
+    """Return for each index of one dimension the largest absolute difference of two outputs.
+
+    Equal infinities and two NaNs are no difference; a NaN on one side counts as infinite.
+
+    Args:
+        output, base: of the same shape, such as (B, T, D).
+        dim: the dimension that stays; 1 is that of the tokens.
+
+    Returns:
+        float64 (T,), or (B,) for dim 0
+    """
     change = (output.double() - base.double()).abs()
     same = (output == base) | (output.isnan() & base.isnan())
     change = change.masked_fill(same, 0.0).nan_to_num(nan=float("inf"))
-    others = [d for d in range(change.dim()) if d != keep]
+    others = [d for d in range(change.dim()) if d != dim]
+    # Without others `amax` would take the maximum of everything, and it refuses an empty tensor.
     return change.amax(dim=others) if others and change.numel() else change
 
 
 def tolerance_for(output: Tensor, tolerance: float | None) -> float:
-    """Return the given tolerance, or what rounding of the output's dtype explains."""
+    """Return the given tolerance, or, if that is None, what rounding of the output's dtype explains."""
     if tolerance is not None:
         return tolerance
     finite = output[output.isfinite()]

@@ -12,7 +12,7 @@ from tutorial_lib.embedding import TokenEmbedding, check_positions_name
 from tutorial_lib.layers import Encoder, LayerConfig
 from tutorial_lib.masks import causal_mask, combine_masks
 from tutorial_lib.positions import positions_from_mask
-from tutorial_lib.relative_positions import SCHEMES, make_position_scheme
+from tutorial_lib.relative_positions import SCHEMES, position_scheme_factory
 from tutorial_lib.validation import require_ids, require_positive
 
 
@@ -154,14 +154,14 @@ class DecoderOnly(nn.Module):
             max_length=config.max_length,
             dropout=layer.dropout,
         )
-        scheme = make_position_scheme(
+        make_position = position_scheme_factory(
             config.positions,
             heads=layer.heads,
             head_width=layer.width_per_head,
             causal=True,
             rotary_base=config.rotary_base,
         )
-        self.blocks = Encoder(layer, config.layers, position=scheme)
+        self.blocks = Encoder(layer, config.layers, make_position=make_position)
         self.output = nn.Linear(layer.width, config.vocabulary, bias=False)
         self._initialise()
         if config.tie_weights:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tutorial_lib.embedding import TokenEmbedding, check_positions_name
 from tutorial_lib.layers import Encoder, LayerConfig
 from tutorial_lib.positions import positions_from_mask
-from tutorial_lib.relative_positions import SCHEMES, make_position_scheme
+from tutorial_lib.relative_positions import SCHEMES, position_scheme_factory
 from tutorial_lib.validation import require_ids, require_positive
 
 
@@ -96,10 +96,10 @@ class EncoderOnly(nn.Module):
             norm_eps=layer.norm_eps if config.embedding_norm else None,
             dropout=layer.dropout,
         )
-        scheme = make_position_scheme(
+        make_position = position_scheme_factory(
             config.positions, heads=layer.heads, head_width=layer.width_per_head, causal=False
         )
-        self.blocks = Encoder(layer, config.layers, position=scheme)
+        self.blocks = Encoder(layer, config.layers, make_position=make_position)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)

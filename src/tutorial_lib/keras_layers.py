@@ -1,7 +1,14 @@
 """The same layers in Keras 3: they keep masks alive, save and load (built in chapters 09 and 11).
 
-Weight for weight they equal the PyTorch layers of `tutorial_lib.layers`.
+Weight for weight they equal the PyTorch layers of `tutorial_lib.layers`:
+`TransformerEncoder` and `TransformerDecoder` are one layer each (the names are
+Keras Hub's), that is `EncoderLayer` and `DecoderLayer` there.
 Keras chooses its backend when it is first imported: set KERAS_BACKEND=torch before.
+
+What Keras asks of these classes and does not say aloud: `call` and `build` get
+masks and shapes by the names of `call`'s tensors (x: `x_mask`, `x_shape`; with
+one tensor `mask`, `input_shape`); a layer builds its inner layers in `build`, or
+saved weights find no place; and it hands them its `dtype`.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ class PositionEmbedding(keras.layers.Layer):
     Shapes: (B, T, D) -> (B, T, D)
 
     Raises:
-        ValueError: if a sequence is longer than max_length; the message names it.
+        ValueError: if the kind is unknown or lacks its max_length, or a sequence is longer than that.
     """
 
     def __init__(self, max_length: int | None = None, kind: str = "learned", **kwargs):
@@ -34,7 +41,7 @@ class PositionEmbedding(keras.layers.Layer):
         if kind == "learned":
             require_positive(max_length=max_length)
         self.max_length, self.kind = max_length, kind
-        self.supports_masking = True
+        self.supports_masking = True  # the mask of the inputs is the mask of the outputs
 
     def build(self, input_shape):
         if len(input_shape) != 3:
@@ -51,6 +58,7 @@ class PositionEmbedding(keras.layers.Layer):
         length = ops.shape(inputs)[1]
         if self.kind == "sinusoidal":
             return inputs + ops.cast(self._sinusoids(length), inputs.dtype)
+        # On the TensorFlow backend an open length is a tensor, no number.
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(
                 f"this layer has positions 0 to {self.max_length - 1} (max_length={self.max_length}), "
@@ -63,9 +71,10 @@ class PositionEmbedding(keras.layers.Layer):
         positions = ops.arange(length, dtype="float32")[:, None]
         angles = positions / ops.power(10000.0, exponents)  # (T, ceil(D/2))
         pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, ceil(D/2), 2)
-        return ops.reshape(pairs, (-1, 2 * exponents.shape[0]))[:, : self.width]
+        return ops.reshape(pairs, (-1, 2 * exponents.shape[0]))[:, : self.width]  # an odd D drops a cosine
 
     def compute_output_shape(self, input_shape):
+        # Without it Keras would try `call` with a made-up length, which max_length may forbid.
         return input_shape
 
     def get_config(self):
@@ -73,7 +82,7 @@ class PositionEmbedding(keras.layers.Layer):
 
 
 class _TransformerLayer(keras.layers.Layer):
-    """What the encoder's and the decoder's layer share: their arguments, and how a sublayer is framed."""
+    """What the encoder's and the decoder's layer share: arguments, feed-forward network, frame of a sublayer."""
 
     def __init__(
         self,
@@ -113,6 +122,7 @@ class _TransformerLayer(keras.layers.Layer):
         return keras.layers.LayerNormalization(epsilon=self.epsilon, name=name, dtype=self.dtype_policy)
 
     def _frame(self, x, norm, sublayer, training):
+        """Put normalisation, dropout and the residual sum around a sublayer, as `layers.Residual` does."""
         if self.norm == "post":
             return norm(self.add([x, self.drop(sublayer(x), training=training)]))
         return self.add([x, self.drop(sublayer(norm(x)), training=training)])
@@ -120,7 +130,7 @@ class _TransformerLayer(keras.layers.Layer):
     def _feed_forward(self, x, training):
         return self.contract(self.drop(self.expand(x), training=training))
 
-    def _build_feed_forward(self, shape):
+    def _build_feed_forward(self, shape):  # (B, T, D)
         _require_width(shape, self.width, type(self).__name__)
         self.expand.build(shape)
         self.contract.build((*shape[:-1], self.hidden))
@@ -145,16 +155,20 @@ class TransformerEncoder(_TransformerLayer):
         hidden: width inside the feed-forward network.
         norm:   "post" (2017) or "pre".
         activation: any activation that Keras knows.
-        dropout: of each sublayer's output and inside the feed-forward network.
+        dropout: of each sublayer's output and inside the feed-forward network, not of the attention weights.
         epsilon: of the layer normalisations.
 
     Shapes: (B, T, D) with its mask (B, T) -> (B, T, D) with the same mask
+
+    Raises:
+        ValueError: if a size, probability or name is impossible, or the inputs have another shape.
     """
 
     def __init__(self, width: int, heads: int, hidden: int, **kwargs):
         super().__init__(width, heads, hidden, **kwargs)
         self.attention = self._new_attention("attention")
-        self.norm_attention, self.norm_feed_forward = self._new_norm("norm1"), self._new_norm("norm2")
+        self.norm_attention = self._new_norm("norm1")
+        self.norm_feed_forward = self._new_norm("norm2")
 
     def build(self, input_shape):
         self._build_feed_forward(input_shape)
@@ -163,7 +177,7 @@ class TransformerEncoder(_TransformerLayer):
         self.norm_feed_forward.build(input_shape)
 
     def call(self, inputs, mask=None, training=None):
-        mask = None if mask is None else mask[:, None, :]  # (B, S) -> (B, 1, S)
+        mask = None if mask is None else mask[:, None, :]  # of the keys: (B, T) -> (B, 1, T)
         x = self._frame(inputs, self.norm_attention, lambda h: _attend(self.attention, h, h, mask), training)
         return self._frame(x, self.norm_feed_forward, lambda h: self._feed_forward(h, training), training)
 
@@ -177,15 +191,20 @@ class TransformerDecoder(_TransformerLayer):
 
     Args: as in `TransformerEncoder`.
 
-    Shapes: inputs (B, T, D) and memory (B, S, D) with their masks -> (B, T, D)
+    Shapes: inputs (B, T, D) and memory (B, S, D) with their masks (B, T) and
+    (B, S) -> (B, T, D) with the mask of the inputs
+
+    Raises:
+        ValueError: as in `TransformerEncoder`.
     """
 
     def __init__(self, width: int, heads: int, hidden: int, **kwargs):
         super().__init__(width, heads, hidden, **kwargs)
         self.attention = self._new_attention("attention")
         self.cross_attention = self._new_attention("cross_attention")
-        names = ("norm1", "norm2", "norm3")
-        self.norm_attention, self.norm_cross, self.norm_feed_forward = map(self._new_norm, names)
+        self.norm_attention = self._new_norm("norm1")
+        self.norm_cross = self._new_norm("norm2")
+        self.norm_feed_forward = self._new_norm("norm3")
 
     def build(self, inputs_shape, memory_shape):
         self._build_feed_forward(inputs_shape)
@@ -237,17 +256,19 @@ def _attend(attention, query, memory, mask):
 
     Keras would average all forbidden values. Such a row is given everything to
     attend to and then replaced by what the output layer makes of zeros: its bias.
+    Shapes: query (B, T, D), memory (B, S, D), mask (B or 1, T or 1, S) -> (B, T, D)
     """
     if mask is None:
         return attention(query=query, value=memory)
     # Keras' attention takes the masks off its inputs; the next layer that reads the same memory needs them.
-    kept = [(tensor, getattr(tensor, "_keras_mask", None)) for tensor in (query, memory)]
-    seen = ops.any(mask, axis=-1, keepdims=True)  # (B or 1, T or 1, 1)
-    output = attention(query=query, value=memory, attention_mask=ops.logical_or(mask, ops.logical_not(seen)))
-    for tensor, its_mask in kept:
+    masks = [(tensor, getattr(tensor, "_keras_mask", None)) for tensor in (query, memory)]
+    not_empty = ops.any(mask, axis=-1, keepdims=True)  # (B or 1, T or 1, 1)
+    mask_without_empty_rows = ops.logical_or(mask, ops.logical_not(not_empty))
+    output = attention(query=query, value=memory, attention_mask=mask_without_empty_rows)
+    for tensor, its_mask in masks:
         if its_mask is not None:
             tensor._keras_mask = its_mask
-    return ops.where(seen, output, ops.cast(attention.output_dense.bias, output.dtype))
+    return ops.where(not_empty, output, ops.cast(attention.output_dense.bias, output.dtype))
 
 
 def _require_width(shape, width, name):

@@ -197,7 +197,7 @@ class Encoder(nn.Module):
         layers: how many, N.
         final_norm: normalise the output of the last layer; if left out, only
             pre-norm does, whose residual sum nothing else normalises.
-        position: makes the position scheme of one layer; called once for each layer.
+        make_position: makes the position scheme of one layer; called once for each layer.
     """
 
     def __init__(
@@ -206,12 +206,12 @@ class Encoder(nn.Module):
         layers: int,
         *,
         final_norm: bool | None = None,
-        position: Callable[[], PositionScheme] | None = None,
+        make_position: Callable[[], PositionScheme] | None = None,
     ):
         super().__init__()
         require_positive(layers=layers)
         self.layers = nn.ModuleList(
-            EncoderLayer(config, None if position is None else position()) for _ in range(layers)
+            EncoderLayer(config, None if make_position is None else make_position()) for _ in range(layers)
         )
         self.final_norm = _final_norm(config, final_norm)
 

@@ -79,7 +79,8 @@ class RecurrentEncoder(nn.Module):
 
         Returns:
             states (B, S, D), zero at padding; summary (B, D), the last state of each
-            direction; mask, bool (B, S), True = a real token.
+            direction (the backward one ends at the first token); real, bool (B, S),
+            True = a real token. A row of nothing but padding has zeros in both.
 
         Raises:
             ValueError: if ids are out of range, the sentence is empty, or padding stands before a real token.
@@ -110,26 +111,37 @@ class RecurrentEncoder(nn.Module):
 
 
 class RecurrentState:
-    """What the decoder carries from step to step; made by `RecurrentTranslator.start`.
+    """What the decoder carries from token to token; made by `RecurrentTranslator.start`.
+
+    `RecurrentTranslator.step` changes hidden, context and weights; the source
+    side stays as it is.
 
     Attributes:
         hidden:  (B, D), the decoder's state.
         context: (B, D), what it last saw of the source.
-        states:  (B, S, D) of the encoder.
-        keys:    the states as the score compares them, or None without attention.
-        mask:    bool (B, S), real source tokens.
-        weights: (B, T, S) of the last `step`, or None without attention.
+        source_states: (B, S, D), the encoder's, which attention mixes.
+        source_keys: (B, S, D), the same after the score's `project_keys`, or None without attention.
+        source_real: bool (B, S), True = a real token.
+        weights: (B, T, S) of the T tokens of the last `step`, or None without attention.
     """
 
-    def __init__(self, hidden: Tensor, context: Tensor, states: Tensor, keys: Tensor | None, mask: Tensor):
-        self.hidden, self.context, self.states, self.keys, self.mask = hidden, context, states, keys, mask
+    def __init__(
+        self,
+        hidden: Tensor,
+        context: Tensor,
+        source_states: Tensor,
+        source_keys: Tensor | None,
+        source_real: Tensor,
+    ):
+        self.hidden, self.context = hidden, context
+        self.source_states, self.source_keys, self.source_real = source_states, source_keys, source_real
         self.weights: Tensor | None = None
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows of the batch, in this order; a row may occur several times (beam search)."""
         self.hidden, self.context = self.hidden[rows], self.context[rows]
-        self.states, self.mask = self.states[rows], self.mask[rows]
-        self.keys = None if self.keys is None else self.keys[rows]
+        self.source_states, self.source_real = self.source_states[rows], self.source_real[rows]
+        self.source_keys = None if self.source_keys is None else self.source_keys[rows]
         self.weights = None if self.weights is None else self.weights[rows]
 
 
@@ -140,6 +152,11 @@ class RecurrentTranslator(nn.Module):
     additive:       look with the previous state, then step: c_i from s_{i-1} (Bahdanau et al. 2015, §3.1).
     multiplicative: step, then look with the new state: c_t from h_t, fed to the
                     next step as well (Luong et al. 2015, §3, score "general").
+
+    So that nothing else differs, all three have a bidirectional GRU, a GRU cell
+    and a tanh before the output. The papers differ there too: the first two end
+    in a maxout layer, the third stacks LSTMs and feeds the vector after its tanh
+    to the next step (§3.3) where this one feeds the context.
 
     The interface is the one of `Transformer`: `forward`, or `start` and `step`.
 
@@ -153,8 +170,8 @@ class RecurrentTranslator(nn.Module):
         width, embedding_width = config.width, config.embedding_width
         self.encoder = RecurrentEncoder(config)
         self.embedding = nn.Embedding(config.target_vocabulary, embedding_width)
-        self.bridge = nn.Linear(width, width)
-        self.cell = nn.GRUCell(embedding_width + width, width)
+        self.bridge = nn.Linear(width, width)  # from the encoder's last states to the decoder's first
+        self.cell = nn.GRUCell(embedding_width + width, width)  # reads a token and the context
         self.score = None
         if config.attention == "additive":
             self.score = AdditiveScore(width, width, width)
@@ -180,15 +197,21 @@ class RecurrentTranslator(nn.Module):
         return self.step(target, self.start(source))
 
     def start(self, source: Tensor) -> RecurrentState:
-        """Encode the source ids (B, S) once, for any number of `step`s."""
-        states, summary, mask = self.encoder(source)
+        """Encode the source ids (B, S) once, for any number of `step`s; raises what the encoder raises."""
+        states, summary, real = self.encoder(source)
         hidden = torch.tanh(self.bridge(summary))
+        # "none" keeps the summary and "additive" looks before it needs a context; only
+        # "multiplicative" takes its first step before it has seen anything of the source.
         context = torch.zeros_like(summary) if self.config.attention == "multiplicative" else summary
         keys = None if self.score is None else self.score.project_keys(states)
-        return RecurrentState(hidden, context, states, keys, mask)
+        return RecurrentState(hidden, context, states, keys, real)
 
     def step(self, target: Tensor, state: RecurrentState) -> Tensor:
         """Read the next target ids (B, T), one after the other; the state moves on.
+
+        Args:
+            target: ids (B, T), one or several new ones.
+            state:  of `start`, or as the last step left it; it is changed.
 
         Returns:
             logits (B, T, V); `state.weights` has the attention weights (B, T, S).
@@ -197,26 +220,27 @@ class RecurrentTranslator(nn.Module):
             ValueError: if ids are out of range or the batch differs from the state's.
         """
         require_ids("target", target, self.config.target_vocabulary, like=self)
-        require_same_batch("target", target, "source", state.states)
+        require_same_batch("target", target, "source", state.source_states)
         vectors = self.dropout(self.embedding(target))  # (B, T) -> (B, T, E)
-        seen, weights = [], []
+        hidden_and_context, weights = [], []
         for vector in vectors.unbind(dim=1):  # (B, E)
             if self.config.attention == "additive":
-                weights.append(self._look(state))
+                state.context, row = self._look(state)
+                weights.append(row)
             state.hidden = self.cell(torch.cat([vector, state.context], dim=-1), state.hidden)
             if self.config.attention == "multiplicative":
-                weights.append(self._look(state))
-            seen.append(torch.cat([state.hidden, state.context], dim=-1))  # (B, 2D)
-        state.weights = torch.stack(weights, dim=1) if weights else None
-        if not seen:
+                state.context, row = self._look(state)
+                weights.append(row)
+            hidden_and_context.append(torch.cat([state.hidden, state.context], dim=-1))  # (B, 2D)
+        state.weights = torch.stack(weights, dim=1) if weights else None  # T times (B, S) -> (B, T, S)
+        if not hidden_and_context:  # no token: torch.stack refuses an empty list
             return self.output.weight.new_zeros(target.size(0), 0, self.config.target_vocabulary)
-        # What is said at a step does not feed the next one here: all steps in one product.
-        combined = torch.tanh(self.combine(torch.stack(seen, dim=1)))  # (B, T, 2D) -> (B, T, D)
+        # No step reads what `combine` gives (the 2015 input feeding would): so one product serves all steps.
+        combined = torch.tanh(self.combine(torch.stack(hidden_and_context, dim=1)))  # (B, T, 2D) -> (B, T, D)
         return self.output(self.dropout(combined))  # (B, T, D) -> (B, T, V)
 
-    def _look(self, state: RecurrentState) -> Tensor:
-        """Renew the context from the state; return the weights (B, S)."""
-        scores = self.score.compare(state.hidden[:, None], state.keys)  # query (B, 1, D) -> (B, 1, S)
-        context, weights = attend(scores, state.states, state.mask[:, None])
-        state.context = context[:, 0]  # (B, 1, D) -> (B, D)
-        return weights[:, 0]
+    def _look(self, state: RecurrentState) -> tuple[Tensor, Tensor]:
+        """Return what the hidden state sees of the source: context (B, D) and weights (B, S)."""
+        scores = self.score.compare(state.hidden[:, None], state.source_keys)  # query (B, 1, D) -> (B, 1, S)
+        context, weights = attend(scores, state.source_states, state.source_real[:, None])
+        return context[:, 0], weights[:, 0]  # (B, 1, D) -> (B, D), (B, 1, S) -> (B, S)

@@ -18,27 +18,35 @@ from tutorial_lib.validation import require_choice, require_positive, require_te
 class PositionScheme(nn.Module):
     """What a scheme may do inside self-attention; by default nothing.
 
-    Positions are integers (1, T) or (B, T), the same numbers whether the keys
-    are computed now or come from a cache.
+    The hooks are called in the order in which they stand here. Positions are
+    integers (B, T) and (B, S), the same numbers whether the keys are computed
+    now or come from a cache; B is 1 where all rows have the same positions.
     """
 
-    needs_weights = False  # True: `value_bias` is used, so the weights must exist
-
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Change queries or keys (B, H, T, Dh) before they are compared."""
+        """Return what takes the place of queries (B, H, T, Dh) or keys (B, H_kv, T, Dh).
+
+        It is called once for the queries and once for the new keys; a cache keeps rotated keys.
+        """
         return x
 
     def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """Add something, broadcastable to (B, H, T, S), to the scaled scores."""
+        """Return what is added to the scores, broadcastable to (B, H, T, S), or None for nothing.
+
+        The scores are already divided by sqrt(Dh), the query (B, H, T, Dh) is not.
+        """
         return None
 
     def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """Add something (B, H, T, Dh) to the output of each head."""
+        """Return what is added to the output of each head, (B, H, T, Dh), or None for nothing.
+
+        It is asked only of a scheme that adds to the scores; the weights (B, H, T, S) are those after dropout.
+        """
         return None
 
 
 def relative_distance(query_positions: Tensor, key_positions: Tensor) -> Tensor:
-    """How far each key stands behind (+) or before (-) each query.
+    """How far each key stands after (+) or before (-) each query: the future is positive.
 
     Args:
         query_positions: integers (..., T)
@@ -82,7 +90,9 @@ class ALiBi(PositionScheme):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        distance = relative_distance(query_positions, key_positions).abs()[:, None]  # (B, 1, T, S)
+        distance = relative_distance(query_positions, key_positions).abs()[
+            :, None
+        ]  # (B, T, S) -> (B, 1, T, S)
         return (-self.slopes[:, None, None] * distance).to(query.dtype)  # (B, H, T, S)
 
 
@@ -91,13 +101,14 @@ def t5_bucket(
 ) -> Tensor:
     """Sort distances into buckets: near ones get their own, far ones share (Raffel et al. 2020, §2.1).
 
-    Half of the buckets are exact; the other half grows logarithmically up to
-    `max_distance`, and everything beyond falls into the last. Without `causal`
-    each side of the query has half of all buckets.
+    Without `causal` each side of the query has half of all buckets. Half of a
+    side's buckets hold one distance each; the width of the others grows
+    logarithmically up to `max_distance`, and everything beyond falls into the last.
 
     Args:
         distance: key minus query position, integers of any shape.
-        buckets, max_distance: sizes of the table.
+        buckets:  how many there are; even, unless `causal`.
+        max_distance: from here on all distances of a side share its last bucket.
         causal:   keys after the query all count as distance 0.
 
     Returns:
@@ -107,19 +118,19 @@ def t5_bucket(
         ValueError: if `buckets` leaves no logarithmic part, or max_distance is too small for it.
     """
     require_tensor("distance", distance)
-    side = buckets if causal else buckets // 2
-    exact = side // 2
+    per_side = buckets if causal else buckets // 2
+    exact = per_side // 2
     if exact < 1 or max_distance <= exact or (not causal and buckets % 2):
         raise ValueError(
-            f"buckets must be even, at least {2 if causal else 4}, with max_distance above {max(exact, 1)}, "
-            f"got buckets={buckets} and max_distance={max_distance}"
+            f"buckets must be {'at least 2' if causal else 'even, at least 4'}, "
+            f"with max_distance above {max(exact, 1)}, got buckets={buckets} and max_distance={max_distance}"
         )
-    behind = (-distance).clamp(min=0) if causal else distance.abs()
-    # Logarithmic part: from `exact` to `max_distance` over the remaining buckets.
-    ratio = torch.log(behind.clamp(min=1).float() / exact) / math.log(max_distance / exact)
-    far = (exact + (ratio * (side - exact)).long()).clamp(max=side - 1)
-    bucket = torch.where(behind < exact, behind, far)
-    return bucket if causal else bucket + side * (distance > 0)
+    steps = (-distance).clamp(min=0) if causal else distance.abs()  # how far, whichever the side
+    # From 0 at `exact` to 1 at `max_distance`. Near distances do not use it; the clamp spares them log(0).
+    ratio = torch.log(steps.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    far = (exact + (ratio * (per_side - exact)).long()).clamp(max=per_side - 1)
+    bucket = torch.where(steps < exact, steps, far)
+    return bucket if causal else bucket + per_side * (distance > 0)
 
 
 class T5Bias(PositionScheme):
@@ -136,6 +147,7 @@ class T5Bias(PositionScheme):
     def __init__(self, heads: int, *, buckets: int = 32, max_distance: int = 128, causal: bool = False):
         super().__init__()
         require_positive(heads=heads)
+        # Only for its errors: they should come now rather than at the first call.
         t5_bucket(torch.zeros(1, dtype=torch.long), buckets=buckets, max_distance=max_distance, causal=causal)
         self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
         self.table = nn.Parameter(torch.zeros(buckets, heads))
@@ -150,11 +162,12 @@ class ShawPositions(PositionScheme):
     """A learned vector for each distance up to a limit, for keys and for values (Shaw et al. 2018, §3.2).
 
     e_ij = q_i · (k_j + a_ij) / sqrt(Dh),  z_i = Σ_j α_ij (v_j + b_ij); a and b
-    depend on the clipped distance j - i and are shared by the heads.
+    depend on the clipped distance j - i and are shared by the heads. Of each
+    there are 2K + 1, one for each distance from -K to K.
 
     Args:
         head_width:   Dh
-        max_distance: distances beyond it share the vector at the limit.
+        max_distance: K; distances beyond it share the vector at the limit.
         values:       False leaves out b; the paper (§4.3) found it unnecessary.
     """
 
@@ -162,32 +175,34 @@ class ShawPositions(PositionScheme):
         super().__init__()
         require_positive(head_width=head_width, max_distance=max_distance)
         self.max_distance = max_distance
-        self.needs_weights = values
-        self.key_vectors = nn.Parameter(torch.randn(2 * max_distance + 1, head_width) * head_width**-0.5)
-        shape = (2 * max_distance + 1 if values else 0, head_width)
-        self.value_vectors = nn.Parameter(torch.randn(shape) * head_width**-0.5)
+        shape = (2 * max_distance + 1, head_width)
+        self.key_vectors = nn.Parameter(torch.randn(shape) * head_width**-0.5)
+        self.value_vectors = nn.Parameter(torch.randn(shape) * head_width**-0.5) if values else None
 
-    def _index(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        distance = relative_distance(query_positions, key_positions)
-        return distance.clamp(-self.max_distance, self.max_distance) + self.max_distance  # (B, T, S), from 0
+    def _row_of_each_pair(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        clipped = relative_distance(query_positions, key_positions).clamp(
+            -self.max_distance, self.max_distance
+        )
+        return (clipped + self.max_distance)[:, None]  # (B, 1, T, S), from 0 to 2K
 
     def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         if query.size(-1) != self.key_vectors.size(-1):
             raise ValueError(
                 f"ShawPositions was made for head_width {self.key_vectors.size(-1)}, got {query.size(-1)}"
             )
-        # Score the query against each distance once, then look up: (B, H, T, 2K+1) -> (B, H, T, S).
+        # A vector for each pair would be (B, T, S, Dh) numbers. Score the query against each distance
+        # once, then look up: (B, H, T, 2K+1) -> (B, H, T, S).
         by_distance = query @ self.key_vectors.T / query.size(-1) ** 0.5
-        index = self._index(query_positions, key_positions)[:, None]
-        return by_distance.gather(-1, index.expand(*query.shape[:3], -1))
+        rows = self._row_of_each_pair(query_positions, key_positions)
+        return by_distance.gather(-1, rows.expand(*query.shape[:3], -1))
 
     def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        if not self.needs_weights:
+        if self.value_vectors is None:
             return None
-        index = self._index(query_positions, key_positions)[:, None].expand_as(weights)
+        rows = self._row_of_each_pair(query_positions, key_positions).expand_as(weights)
         # Add up the weight that falls on each distance: (B, H, T, S) -> (B, H, T, 2K+1).
         by_distance = weights.new_zeros(*weights.shape[:3], self.value_vectors.size(0))
-        return by_distance.scatter_add(-1, index, weights) @ self.value_vectors
+        return by_distance.scatter_add(-1, rows, weights) @ self.value_vectors
 
 
 def apply_rotary(x: Tensor, positions: Tensor, *, base: float = 10000.0, layout: str = "adjacent") -> Tensor:
@@ -218,6 +233,7 @@ def apply_rotary(x: Tensor, positions: Tensor, *, base: float = 10000.0, layout:
             f"positions must have shape (1 or {x.size(0)}, {x.size(-2)}), got {tuple(positions.shape)}"
         )
     half = x.size(-1) // 2
+    # Float64, because a float32 angle near 100000 is up to 0.004 off.
     exponents = torch.arange(half, dtype=torch.float64, device=x.device) / half
     angles = positions.to(torch.float64)[:, None, :, None] * base**-exponents  # (B, 1, T, Dh/2)
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
@@ -230,7 +246,7 @@ def apply_rotary(x: Tensor, positions: Tensor, *, base: float = 10000.0, layout:
 
 
 class Rotary(PositionScheme):
-    """`apply_rotary` to queries and keys, in every layer that has one.
+    """`apply_rotary` to queries and keys; nothing is learned, and nothing is added to the scores.
 
     Args:
         head_width: Dh, even.
@@ -252,14 +268,26 @@ class Rotary(PositionScheme):
 SCHEMES = ("rotary", "rotary_halves", "alibi", "t5", "shaw")
 
 
-def make_position_scheme(
+def position_scheme_factory(
     kind: str, *, heads: int, head_width: int, causal: bool, rotary_base: float = 10000.0
 ) -> Callable[[], PositionScheme] | None:
-    """Return what makes one layer's scheme from its name, or None for a name that is not in `SCHEMES`."""
+    """Return a function that makes a new scheme each time, because each layer has its own.
+
+    Args:
+        kind: one of `SCHEMES`, or a name that is the embedding's business ("learned", "none", ...).
+        heads, head_width: H and Dh of the layers.
+        causal: for "t5", whose buckets then all lie on one side.
+        rotary_base: for the two rotary kinds.
+
+    Returns:
+        the function, or None for a kind that is not in `SCHEMES`
+    """
+    if kind not in SCHEMES:
+        return None
     return {
         "rotary": lambda: Rotary(head_width, base=rotary_base),
         "rotary_halves": lambda: Rotary(head_width, base=rotary_base, layout="halves"),
         "alibi": lambda: ALiBi(heads),
         "t5": lambda: T5Bias(heads, causal=causal),
         "shaw": lambda: ShawPositions(head_width),
-    }.get(kind)
+    }[kind]
