@@ -78,6 +78,11 @@ def _one_layer(layer: np.ndarray) -> np.ndarray:
 
 
 def as_names(tokens, key_tokens, T: int, S: int) -> tuple[list[Token], list[Token]]:
+    """The T query tokens and S key tokens as shown; the key tokens are the query tokens where T = S.
+
+    Raises:
+        ValueError: if there are not T and S of them, or one string was given for a list.
+    """
     for name, given in (("tokens", tokens), ("key_tokens", key_tokens)):
         if isinstance(given, str | bytes):
             raise ValueError(f"{name} must be a list of tokens, got one {type(given).__name__}: {given!r}")
@@ -96,6 +101,11 @@ def as_names(tokens, key_tokens, T: int, S: int) -> tuple[list[Token], list[Toke
 
 
 def check_weights(array: np.ndarray) -> None:
+    """Refuse what cannot be attention weights (layers, H, T, S).
+
+    Raises:
+        ValueError: naming the first number outside 0 to 1 and its place.
+    """
     wrong = ~np.isfinite(array) | (array < -1e-3) | (array > 1 + 1e-2)  # half precision passes 1 a little
     if wrong.any():
         layer, head, i, j = np.argwhere(wrong)[0].tolist()
@@ -106,6 +116,11 @@ def check_weights(array: np.ndarray) -> None:
 
 
 def as_mask(mask, shape: tuple[int, ...]) -> np.ndarray:
+    """A boolean mask broadcast to the weights' shape (layers, H, T, S).
+
+    Raises:
+        ValueError: if it is not boolean or does not fit.
+    """
     allowed = as_array(mask)
     if allowed.dtype != bool:
         raise ValueError(
@@ -122,12 +137,22 @@ def as_mask(mask, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def as_index(name: str, value: int, size: int) -> int:
+    """A place from 0 to size - 1; negative places count from the end.
+
+    Raises:
+        ValueError: if there is no such place.
+    """
     if not isinstance(value, int | np.integer) or not -size <= value < size:
         raise ValueError(f"{name} must be a whole number below {size}, got {value!r}")
     return int(value) % size
 
 
 def as_matrix(name: str, values) -> np.ndarray:
+    """One sentence's and head's vectors, (length, width), without leading dimensions of size 1.
+
+    Raises:
+        ValueError: if more dimensions are left, or a number is not finite.
+    """
     array = as_array(values)
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
@@ -139,6 +164,11 @@ def as_matrix(name: str, values) -> np.ndarray:
 
 
 def as_padding(padding, S: int) -> np.ndarray:
+    """The padding mask of one sentence, bool (S,); True = a real token.
+
+    Raises:
+        ValueError: if it is not boolean or has another length.
+    """
     real = as_array(padding)
     if real.dtype != bool or real.size != S or real.shape[-1:] != (S,):
         raise ValueError(
@@ -149,5 +179,6 @@ def as_padding(padding, S: int) -> np.ndarray:
 
 
 def mask_kinds(padding, T: int, S: int) -> list[str]:
+    """The masks that a reader can choose from: padding needs a padding mask, causal needs T <= S."""
     possible = {"padding": padding is not None, "causal": T <= S, "both": padding is not None and T <= S}
     return [kind for kind in MASK_KINDS if possible.get(kind, True)]
