@@ -16,14 +16,15 @@ help: ## list the targets
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": call make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "A virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@echo "Installing into $(VENV): about 2 GB, a few minutes."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
 	@touch $@
 
 book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors)
 	@$(BIN)/python book/build.py site $(if $(STRICT),--strict)
 
-test: $(READY) ## unit tests, notebooks and browser tests (builds the site when there is none)
-	@test -f _build/site/index.html || $(MAKE) --no-print-directory book
+test: $(READY) ## unit tests, notebooks and browser tests (brings the site up to date first)
+	@$(MAKE) --no-print-directory book
 	$(BIN)/python -m pytest -n auto --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-with tests/nbval_sanitize.cfg tests chapters/en
 
 notebooks: $(READY) ## write the .ipynb beside each chapter's .md
@@ -32,9 +33,9 @@ notebooks: $(READY) ## write the .ipynb beside each chapter's .md
 preview: $(READY) ## rebuild one chapter in both languages: make preview CHAPTER=05
 	@$(BIN)/python book/build.py preview --chapter $(CHAPTER)
 
-serve: $(READY) ## read the built book at http://localhost:8000 (PORT=...)
+serve: ## read the built book at http://localhost:8000 (PORT=...)
 	@test -f _build/site/index.html || { echo "There is no site yet: run make book first."; exit 1; }
-	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"; $(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/site
+	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"; $(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/site || echo "If the port is taken: make serve PORT=8001"
 
 lint: $(READY) ## ruff over the code
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

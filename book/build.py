@@ -160,6 +160,10 @@ def preview(number: str) -> None:
     found = [path for path in chapters() if path.name.startswith(f"{number.zfill(2)}_")]
     if not found:
         sys.exit(f"CHAPTER must be one of {', '.join(path.name[:2] for path in chapters())}, got {number!r}")
+    for language, toc in (("en", "_toc.yml"), ("ko", "book/ko/_toc.yml")):
+        name = f"chapters/{language}/{found[0].stem}"
+        if name not in (ROOT / toc).read_text(encoding="utf-8"):
+            sys.exit(f"{name} is not in {toc}, so it would have no page: add it there first")
     site(strict=False)
     for language in LANGUAGES:
         print(SITE / language / f"{found[0].stem}.html")

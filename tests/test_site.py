@@ -147,7 +147,7 @@ def test_colab_and_download_lead_to_the_notebook(site, browser, language, name):
         assert f"https://colab.research.google.com/github/{address}/blob/main/{path}" in links
         assert f"{home()}/edit/main/{path.removesuffix('.ipynb')}.md" in links
         response = page.request.get(f"{site}/{language}/{Path(name).stem}.ipynb")
-        assert response.body() == (ROOT / path).read_bytes()
+        assert response.body() == (ROOT / path).read_bytes(), "the site has another notebook: run `make book`"
         assert response.url in links
 
 

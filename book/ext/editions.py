@@ -146,7 +146,14 @@ def finish_buttons(app, pagename, templatename, context, doctree):
     for group in context["header_buttons"]:
         for button in group.get("buttons", []):
             if button.get("label") == "download-notebook-button":
-                button["url"] = shutil.copyfile(notebook, Path(app.outdir) / f"{short(pagename)}.ipynb").name
+                button["url"] = f"{short(pagename)}.ipynb"
+
+
+def copy_notebooks(app, exception):
+    """Every notebook, every time: a page that did not change is not written again, its notebook may be new."""
+    if exception is None and app.builder.name == "html":
+        for notebook in (ROOT / "chapters" / app.config.language).glob("*.ipynb"):
+            shutil.copyfile(notebook, Path(app.outdir) / notebook.name)
 
 
 def setup(app):
@@ -155,4 +162,5 @@ def setup(app):
     app.connect("config-inited", own_words, priority=900)
     app.connect("html-page-context", page_context)
     app.connect("html-page-context", finish_buttons, priority=900)
+    app.connect("build-finished", copy_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
