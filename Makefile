@@ -19,8 +19,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
 	@touch $@
 
-book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors)
-	@$(BIN)/python book/build.py site $(if $(STRICT),--strict)
+book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors; NO_SOLUTIONS=1: for a course)
+	@$(BIN)/python book/build.py site $(if $(STRICT),--strict) $(if $(NO_SOLUTIONS),--no-solutions)
 
 test: $(READY) ## unit tests, notebooks and browser tests (builds the site when there is none)
 	@test -f _build/site/index.html || $(MAKE) --no-print-directory book
