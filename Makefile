@@ -8,7 +8,7 @@ PORT ?= 8000
 export PYTHONUTF8 = 1
 export HF_HUB_OFFLINE = 1
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean
+.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean teach
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -35,6 +35,10 @@ preview: $(READY) ## rebuild one chapter in both languages: make preview CHAPTER
 serve: $(READY) ## read the built book at http://localhost:8000 (PORT=...)
 	@test -f _build/site/index.html || { echo "There is no site yet: run make book first."; exit 1; }
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"; $(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/site
+
+teach: $(READY) ## install what instructors need: tutorial-lib teach ... makes and grades assignments
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[teach]"
+	@echo "Now: source $(VENV)/bin/activate; tutorial-lib teach list (see the book's page for instructors)"
 
 lint: $(READY) ## ruff over the code
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

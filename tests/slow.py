@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "reports" / "slow.md"
 CHECKS = {
     "the notebooks under Colab's versions": [sys.executable, "tests/colab.py"],
+    "every kind of bad submission": [sys.executable, "tests/kinds.py"],
+    "grading many submissions": [sys.executable, "tests/kinds.py", "--many", "500"],
     "tests marked slow": [sys.executable, "-m", "pytest", "-q", "-m", "slow", "tests"],
 }
 NO_TESTS = 5  # pytest's way to say that nothing carries the mark

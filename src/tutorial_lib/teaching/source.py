@@ -1,6 +1,6 @@
 """Reads `exercises/<language>/NN_name.md`, the one source of an exercise's page, notebook and grader's version.
 
-The format is described in CONTRIBUTING.md. A file is a MyST page; what only
+The format is described in exercises/README.md. A file is a MyST page; what only
 graders and authors may see (roles `hidden` and `wrong`) stands in it beside
 what everybody sees.
 """
