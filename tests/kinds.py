@@ -355,7 +355,7 @@ KINDS = [
     plain("fills the disk", "for where in ('/tmp', '/dev/shm', '/var/tmp', '.'):\n    try:\n        for i in range(20): open(f'{where}/{i}', 'wb').write(b'0' * 50_000_000)\n    except OSError as error: print(error)"),
     plain("asks the network", "import urllib.request\ntry: print(urllib.request.urlopen('http://1.1.1.1', timeout=3).status)\nexcept OSError as error: print(error)"),
     plain("waits for input()", points=(6, 0), table="attends_most_to = input('?')\nweight_of_on = 0.222"),
-    plain("closes its output", "import sys\nsys.stdout = None"),
+    plain("closes its output", "import sys\nsys.stdout = None", None, status="look"),
     plain("right for the visible test only", points=(2, 2), attend=STORED),
     plain("reads hidden tests and raises them as an error", points=(0, 2), status="look", attend=SPY),
     changed("answer cell turned into Markdown", to_markdown, flags=["changed-cell-type"]),
@@ -423,7 +423,7 @@ def faults(kind: Kind, result: dict) -> list[str]:
 def memory(pid: int) -> float:
     """Resident megabytes of a process and of what it started, without the kernels."""
     sys.path.insert(0, str(ROOT / "src"))
-    from tutorial_lib.teaching.grade import descendants
+    from tutorial_lib.teaching.process import descendants
 
     total = 0
     for one in (pid, *descendants(pid)):
@@ -476,6 +476,8 @@ def prepare(place: Path):
     target = place / "hw1"
     assign.build(target, ROOT / "exercises", assign.Wanted(names=NAMES), language="ko", title="과제 1")
     notebook = json.loads((target / "student" / "hw1.ipynb").read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"])
     return target, Workshop(notebook, library.names(library.read_all(ROOT / "exercises", "ko")))
 
 

@@ -246,3 +246,98 @@ def test_the_commands_say_what_is_wrong(tmp_path, capsys):
     assert "05-attend" in listed and "마스크를 쓰는 어텐션" in listed
     with pytest.raises(ValueError, match="must be Latin letters"):
         assign.build(tmp_path / "과제", ROOT / "exercises", Wanted(), language="ko", title="")
+
+
+@pytest.fixture
+def course(tmp_path, sheet, release, monkeypatch):
+    """An assignment whose engine is a stand-in: full points for what holds 'right', a stop at 'stop'."""
+    from tutorial_lib.teaching import grade
+
+    target = tmp_path / "hw1"
+    path = target / "grader" / "release" / "hw1" / "hw1.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(release))
+    described = {
+        "name": "hw1",
+        "title": "과제 1",
+        "language": "ko",
+        "nonce": "n",
+        "exercises": [assign.describe(sheet, exercise) for exercise in sheet.exercises],
+    }
+    (target / "assignment.json").write_text(json.dumps(described))
+    calls = []
+
+    def run(target, name, key, found, environment):
+        calls.append(key)
+        source = "".join(cell["source"] for cell in found.book["cells"])
+        if "raise a fault of ours" in source:
+            raise RuntimeError("ours")
+        if "stop" in source:
+            return {"success": False, "log": "DeadKernelError"}
+        return {
+            "success": True,
+            "tests": {
+                "05-attend-hidden": {"ran": True, "error": None, "text": ""},
+                "zz-canary": {"ran": True, "error": "AssertionError", "text": "n"},
+            },
+            "scores": {"05-attend-hidden": 4.0 * ("right" in source)},
+            "log": "",
+        }
+
+    monkeypatch.setattr(grade, "run", run)
+    monkeypatch.setattr(grade.sandbox, "missing", lambda: None)
+    submissions = tmp_path / "submissions"
+    submissions.mkdir()
+
+    def hand_in(student, **answers):
+        (submissions / f"{student}.ipynb").write_text(json.dumps(shop_book(answers)))
+
+    def shop_book(answers):
+        workshop = Workshop(json.loads(json.dumps(student_notebook(sheet, "x"))), {e: Solved for e in NAMES})
+        return workshop.book(**answers)
+
+    return target, submissions, hand_in, calls
+
+
+class Solved:
+    answer = "attend = right = 1"
+
+
+def test_a_run_goes_on_where_it_stopped_and_grades_only_what_changed(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, calls = course
+    hand_in("a", table="# 1")
+    hand_in("b", table="# 2")
+    first = grade(target, submissions)
+    assert [r["points"]["05-attend"] for r in first] == [4, 4] and len(calls) == 2
+    hand_in("b", table="# 3")
+    (submissions / "c.txt").write_text("no notebook")
+    assert len(grade(target, submissions)) == 3 and len(calls) == 3
+    assert len(grade(target, submissions, again=True)) == 3 and len(calls) == 5
+    half = target / "grader" / "results" / f"{first[0]['key']}.json"
+    half.rename(half.with_suffix(".part"))  # killed while writing
+    assert len(grade(target, submissions)) == 3 and len(calls) == 6
+
+
+def test_a_fault_of_ours_costs_nobody_else_a_grade(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, _ = course
+    hand_in("a", table="# raise a fault of ours")
+    hand_in("b")
+    bad, good = grade(target, submissions)
+    assert (bad["status"], bad["flags"]) == ("look", ["grader-failed"]) and "ours" in bad["log"]
+    assert good["points"]["05-attend"] == 4
+    rows = report.read_csv(report.grades(target, assign.load(target)))
+    assert [row["학생"] for row in rows] == ["a", "b"] and rows[0]["상태"] == "확인 필요"
+
+
+def test_an_answer_that_stops_the_kernel_does_not_take_the_others_with_it(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, _ = course
+    hand_in("a", table="# stop")
+    (row,) = grade(target, submissions)
+    assert row["points"]["05-attend"] == 4 and row["status"] == "look"
+    assert {"graded-one-by-one", "stopped:05-table"} <= set(row["flags"])

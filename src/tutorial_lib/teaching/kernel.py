@@ -77,7 +77,9 @@ def main() -> None:
     import torch  # noqa: F401
     from ipykernel import kernelapp
 
-    sys.argv = [sys.argv[0], "-f", sys.argv[1], "--HistoryManager.hist_file=:memory:"]
+    # exit() would end the kernel and with it all other answers; this one ends the cell.
+    lines = "--IPKernelApp.exec_lines=['from sys import exit', 'from sys import exit as quit']"
+    sys.argv = [sys.argv[0], "-f", sys.argv[1], "--HistoryManager.hist_file=:memory:", lines]
     kernelapp.launch_new_instance()
 
 

@@ -18,6 +18,7 @@ HEADINGS = {
         "points": "points", "comment": "comment", "answer": "answer", "exercise": "exercise",
         "rubric": "rubric", "model": "model answer", "passed": "All tests pass.",
         "stopped": "The cell stopped with {name}.", "unanswered": "No answer was found.",
+        "slow": "It did not finish within the time of a cell: is there a loop that never ends?",
         "to_come": "Points are given by hand.", "seen": "The grader looks at your notebook once more.",
     },
     "ko": {
@@ -27,6 +28,7 @@ HEADINGS = {
         "points": "점수", "comment": "의견", "answer": "답", "exercise": "문제",
         "rubric": "채점 기준", "model": "모범 답안", "passed": "모든 테스트를 통과했습니다.",
         "stopped": "셀이 {name} 때문에 멈췄습니다.", "unanswered": "답을 찾지 못했습니다.",
+        "slow": "정해진 시간 안에 끝나지 않았습니다. 끝나지 않는 반복문이 있는지 살펴보세요.",
         "to_come": "직접 읽고 점수를 매깁니다.", "seen": "채점자가 노트북을 한 번 더 살펴봅니다.",
     },
 }  # fmt: skip
@@ -199,6 +201,8 @@ def comment(described: dict, exercise: dict, result: dict, own: dict, words: dic
     if key is None:
         full = result["points"][exercise["name"]] >= exercise["points"]
         return points, words["passed"] if full else words["unanswered"]
+    if key == "error:KeyboardInterrupt":
+        return points, words["slow"]
     if key.startswith("error:"):
         return points, words["stopped"].format(name=key.removeprefix("error:"))
     from tutorial_lib.teaching.checking import COMMON

@@ -71,7 +71,9 @@ def judge(described: dict, student: str, found, said: dict) -> dict:
             key = KEY.search(value["text"]) if value["error"] == "Wrong" else None
             result["messages"].setdefault(name, key[1] if key else f"error:{safe_name(value['error'])}")
             answered = f"{name}-answer" in found.answered
-            if key is None and answered and value["error"] not in ("NotImplementedError", "NameError"):
+            if value["error"] == "KeyboardInterrupt":  # an endless loop, or very slow
+                flags.append("cell-out-of-time")
+            elif key is None and answered and value["error"] not in ("NotImplementedError", "NameError"):
                 flags.append("test-error")
     result["flags"] = list(dict.fromkeys(flags))
     result["status"] = status(result["flags"])
