@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
+import subprocess
 import sys
 import unicodedata
 import zipfile
@@ -481,6 +483,66 @@ def prepare(place: Path):
     return target, Workshop(notebook, library.names(library.read_all(ROOT / "exercises", "ko")))
 
 
+def plain_nbgrader(
+    target: Path, folder: Path, kinds: list[Kind], shop: Workshop, workers: int
+) -> dict[str, str]:
+    """What nbgrader alone makes of each kind: its points (attend + table), or how it failed.
+
+    The notebook is handed in as its file is; where there is none, nothing is. Each run is in a sandbox
+    of its own as a whole, so what this shows is the score and not the harm.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(kind: Kind) -> tuple[str, str]:
+        place = folder / f"plain-{kinds.index(kind)}"
+        course = place / "course"
+        shutil.copytree(target / "grader", course, ignore=shutil.ignore_patterns("submitted", "autograded"))
+        (place / "in").mkdir()
+        kind.make(shop, place / "in")
+        to = course / "submitted" / "student" / "hw1"
+        to.mkdir(parents=True)
+        for path in sorted((place / "in").rglob("*.ipynb"))[:1]:
+            name = path.name if kind.name == "renamed" else "hw1.ipynb"  # a platform would keep the name
+            shutil.copyfile(path, to / name) if not path.is_symlink() else None
+        command = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+        command += [
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/var/tmp",
+            "--tmpfs",
+            "/run",
+            "--bind",
+            str(place),
+            str(place),
+        ]
+        command += ["--chdir", str(course), "--setenv", "TMPDIR", str(place), "--setenv", "HOME", str(place)]
+        command += ["prlimit", "--as=6000000000", sys.executable, "-m", "nbgrader", "autograde", "hw1"]
+        command += ["--student", "student", "--force", "--create", "--Execute.timeout=20"]
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        try:
+            ran = subprocess.run(command, capture_output=True, timeout=240, env=environment)
+        except subprocess.TimeoutExpired:
+            return kind.name, "no result in 240 s"
+        from tutorial_lib.teaching.engine import scores
+
+        try:
+            points = scores(course, "hw1", "student")
+        except Exception:
+            return kind.name, "no row"
+        total = sum(v for name, v in points.items() if name.startswith(("05-attend", "05-table")))
+        shutil.rmtree(place, ignore_errors=True)
+        return kind.name, f"{total:g}" + ("" if ran.returncode == 0 else " (failed)")
+
+    with ThreadPoolExecutor(workers) as pool:
+        found = {}
+        for name, outcome in pool.map(one, kinds):
+            found[name] = outcome
+            sys.stdout.write(f"plain nbgrader, {name}: {outcome}\n")
+            sys.stdout.flush()
+        return found
+
+
 TABLE = """\
 # How bad submissions are graded
 
@@ -488,14 +550,16 @@ One submission of each kind, for an assignment of 05-attend (6 points), 05-table
 graded in the sandbox by `python tests/kinds.py`, which writes this table. A row that says *look* is put before
 a human; the others are final.
 
-| kind | 05-attend | 05-table | status | flags |
-|---|---|---|---|---|
+The last column is what nbgrader alone makes of the same file: points of the two, or how it failed.
+
+| kind | 05-attend | 05-table | status | flags | nbgrader alone |
+|---|---|---|---|---|---|
 """
 
 
-def write_table(path: Path, rows: list[dict]) -> None:
+def write_table(path: Path, rows: list[dict], plain: dict[str, str]) -> None:
     lines = [
-        f"| {r['kind']} | {r['points'][0]:g} | {r['points'][1]:g} | {r['status']} | {', '.join(r['flags'])} |"
+        f"| {r['kind']} | {r['points'][0]:g} | {r['points'][1]:g} | {r['status']} | {', '.join(r['flags'])} | {plain.get(r['kind'], '')} |"
         for r in rows
     ]
     path.write_text(TABLE + "\n".join(lines) + "\n", encoding="utf-8")
@@ -512,6 +576,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="words of the kinds' names, by commas")
     parser.add_argument("--running", action="store_true", help="only kinds that are odd when they run")
+    parser.add_argument("--plain", action="store_true", help="nbgrader alone too, for a part of the kinds")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--table", type=Path, default=ROOT / "exercises" / "KINDS.md")
     parser.add_argument("--many", type=int, default=0, help="grade so many ordinary submissions instead")
@@ -537,6 +602,9 @@ def main() -> None:
             sys.stdout.flush()
 
         results = grade(target, submissions, workers=arguments.workers, progress=progress)
+        plain = {}
+        if len(kinds) == len(KINDS) or arguments.plain:
+            plain = plain_nbgrader(target, Path(place), kinds, shop, arguments.workers)
     rows = [
         {
             "kind": owners[r["student"]].name,
@@ -550,7 +618,7 @@ def main() -> None:
     ]
     order = [kind.name for kind in kinds]
     if len(kinds) == len(KINDS):
-        write_table(arguments.table, sorted(rows, key=lambda row: order.index(row["kind"])))
+        write_table(arguments.table, sorted(rows, key=lambda row: order.index(row["kind"])), plain)
     sys.exit(
         "\n".join(f"{row['kind']}: {row['faults']}" for row in rows if row["faults"]) or leftovers() or 0
     )

@@ -91,9 +91,19 @@ def scores(course: Path, name: str, student: str) -> dict[str, float]:
         }
 
 
+def die_with_parent() -> None:
+    """Let the system end this process when the one that started it is killed (Linux)."""
+    import ctypes
+    import signal
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def work(job: dict) -> None:
     """Grade one submission in this process and write its file of results."""
     os.setsid()
+    die_with_parent()
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -116,6 +126,7 @@ def main() -> None:
     A job is a line of JSON. The answer is two lines: the process's number when
     it starts, and its exit status when it has ended.
     """
+    die_with_parent()
     course_api(Path.cwd())  # imports what every job needs
     import nbgrader.api  # noqa: F401
 

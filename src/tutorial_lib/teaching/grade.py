@@ -85,12 +85,18 @@ def grade(
                 failed = verdict.failed(described, entry.student, f"{type(error).__name__}: {error}")
                 return store(target, failed | {"key": student_key(entry.student), "seconds": 0})
 
-        with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+        pool = ThreadPoolExecutor(max_workers=max(1, workers))
+        try:
             for future in as_completed([pool.submit(one, entry) for entry in entries]):
                 done += 1
                 results.append(future.result())
                 if progress:
                     progress(done, len(entries), results[-1])
+        except BaseException:  # Ctrl-C: end what runs; the next run goes on from here
+            pool.shutdown(wait=False, cancel_futures=True)
+            close_engines(at_once=True)
+            raise
+        pool.shutdown()
         close_engines()
     return sorted(results, key=lambda result: result["student"])
 

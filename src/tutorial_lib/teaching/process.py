@@ -63,10 +63,15 @@ def engine() -> Engine:
     return own
 
 
-def close_engines() -> None:
-    """End the engines of all threads; what they were doing has been done."""
+def close_engines(*, at_once: bool = False) -> None:
+    """End the engines of all threads, when they have done what they were doing or at once."""
     while OPEN:
-        OPEN.pop().close()
+        engine = OPEN.pop()
+        if at_once:
+            kill(engine.process.pid)
+            engine.process.wait()
+        else:
+            engine.close()
 
 
 def run(target: Path, name: str, key: str, found, environment: dict) -> dict:
