@@ -347,7 +347,7 @@ KINDS = [
     plain("object that fakes comparisons", points=(0, 2), attend=FAKE),
     plain("drops every assert", NO_ASSERT, None, ["tampered"], "look", attend="WRONG"),
     plain("patches the tests", PATCH_TESTS, None, ["tampered"], "look", attend="WRONG"),
-    plain("silences errors", SILENT, None, ["tampered"], "look", attend="WRONG"),
+    plain("silences errors", SILENT, (0, 2), attend="WRONG"),
     plain("overwrites `check`", "check = lambda *a: None", at=4),
     plain("shadows names of Python", "list, max, sum, print, len = [1], 3, 0, None, 7"),
     plain("background process", f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{LEFT}'])"),

@@ -32,7 +32,10 @@ class Engine:
         """Do a job; why it was ended early, or ''. `watch` says why to end it, given the process."""
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
-        pid, reason = int(self.process.stdout.readline()), ""
+        pid, reason = int(self.process.stdout.readline() or 0), ""
+        if pid <= 1:  # the engine is gone, or out of step: never signal 0 or 1
+            self.process.kill()
+            raise RuntimeError("the engine ended before it began")
         ended = threading.Event()
 
         def wait() -> None:
