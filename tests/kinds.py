@@ -520,6 +520,7 @@ def plain_nbgrader(
         command += ["prlimit", "--as=6000000000", sys.executable, "-m", "nbgrader", "autograde", "hw1"]
         command += ["--student", "student", "--force", "--create", "--Execute.timeout=20"]
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        environment["PYTHONPATH"] = str(ROOT / "src")
         try:
             ran = subprocess.run(command, capture_output=True, timeout=240, env=environment)
         except subprocess.TimeoutExpired:
@@ -547,22 +548,20 @@ TABLE = """\
 # How bad submissions are graded
 
 One submission of each kind, for an assignment of 05-attend (6 points), 05-table (2 points) and a discussion,
-graded in the sandbox by `python tests/kinds.py`, which writes this table. A row that says *look* is put before
-a human; the others are final.
-
-The last column is what nbgrader alone makes of the same file: points of the two, or how it failed.
-
-| kind | 05-attend | 05-table | status | flags | nbgrader alone |
-|---|---|---|---|---|---|
+graded in the sandbox. `python tests/kinds.py` measures it anew and writes this table, with a column of what
+nbgrader alone makes of the same files. A row that says *look* is put before a human; the others are final.
 """
 
 
 def write_table(path: Path, rows: list[dict], plain: dict[str, str]) -> None:
-    lines = [
-        f"| {r['kind']} | {r['points'][0]:g} | {r['points'][1]:g} | {r['status']} | {', '.join(r['flags'])} | {plain.get(r['kind'], '')} |"
-        for r in rows
-    ]
-    path.write_text(TABLE + "\n".join(lines) + "\n", encoding="utf-8")
+    heading = ["kind", "05-attend", "05-table", "status", "flags", *(["nbgrader alone"] if plain else [])]
+    lines = [heading, ["---"] * len(heading)]
+    for row in rows:
+        points = [f"{value:g}" for value in row["points"]]
+        line = [row["kind"], *points, row["status"], ", ".join(row["flags"])]
+        lines.append([*line, *([plain.get(row["kind"], "")] if plain else [])])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    path.write_text(f"{TABLE}\n{table}\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -599,6 +598,8 @@ def main() -> None:
             points = [result["points"]["05-attend"], result["points"]["05-table"]]
             line = f"{done}/{total} {owners[result['student']].name}: {points} {result['flags']} {result['seconds']} s"
             sys.stdout.write(line + (f"  <-- {bad}" if bad else "") + "\n")
+            if "graded-one-by-one" in result["flags"]:
+                sys.stdout.write(f"    first: {result['why'][-300:]!r}\n")
             sys.stdout.flush()
 
         results = grade(target, submissions, workers=arguments.workers, progress=progress)

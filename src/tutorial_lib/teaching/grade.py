@@ -125,6 +125,8 @@ def grade_one(target, described, release, entry, environment, unsafe, again, see
         found.flag("unchanged" if known else "another-notebook")
     if code_answers(found):
         said = run(target, name, key, found, environment)
+        if not said["success"] and verdict.stop_reason(said["log"]) == "stopped":  # no fault of the answers'
+            said = run(target, name, key, found, environment)
         if not said["success"]:
             said = rescue(target, name, key, found, environment, said)
     else:
@@ -132,6 +134,7 @@ def grade_one(target, described, release, entry, environment, unsafe, again, see
     result = verdict.judge(described, entry.student, found, said)
     result |= {"key": key, "fingerprint": state, "seconds": round(time.monotonic() - start, 1)}
     result["sandbox"] = not unsafe
+    result["why"] = said["log"]  # of the run that stopped, where answers were then graded one by one
     result["answers"] = verdict.manual_answers(described, found)
     return store(target, result)
 
