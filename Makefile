@@ -8,7 +8,7 @@ PORT ?= 8000
 export PYTHONUTF8 = 1
 export HF_HUB_OFFLINE = 1
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean ladder mutants bench
+.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean ladder mutants bench teach
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,8 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
 	@touch $@
 
-book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors)
-	@$(BIN)/python book/build.py site $(if $(STRICT),--strict)
+book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors; NO_SOLUTIONS=1: for a course)
+	@$(BIN)/python book/build.py site $(if $(STRICT),--strict) $(if $(NO_SOLUTIONS),--no-solutions)
 
 test: $(READY) ## unit tests, notebooks and browser tests (brings the site up to date first)
 	@$(MAKE) --no-print-directory book
@@ -36,6 +36,10 @@ preview: $(READY) ## rebuild one chapter in both languages: make preview CHAPTER
 serve: ## read the built book at http://localhost:8000 (PORT=...)
 	@test -f _build/site/index.html || { echo "There is no site yet: run make book first."; exit 1; }
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"; $(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/site || echo "If the port is taken: make serve PORT=8001"
+
+teach: $(READY) ## install what instructors need: tutorial-lib teach ... makes and grades assignments
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[teach]"
+	@echo "Now: source $(VENV)/bin/activate; tutorial-lib teach list (see the book's page for instructors)"
 
 lint: $(READY) ## ruff over the code
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

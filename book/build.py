@@ -175,10 +175,13 @@ def main() -> None:
     )
     parser.add_argument("what", choices=["execute", "edition", "site", "notebooks", "preview", "linkcheck"])
     parser.add_argument("--strict", action="store_true", help="a warning of the build is an error")
+    parser.add_argument("--no-solutions", action="store_true", help="leave out the exercises' solutions")
     parser.add_argument("--language", choices=LANGUAGES)
     parser.add_argument("--chapter", default="")
     arguments = parser.parse_args()
     os.chdir(ROOT)
+    if arguments.no_solutions:
+        os.environ["BOOK_SOLUTIONS"] = "0"
     if arguments.what == "execute":
         execute()
     elif arguments.what == "edition":
@@ -193,7 +196,10 @@ def main() -> None:
     else:
         from notebooks import write_all
 
-        for path in write_all(execute()):
+        from tutorial_lib.teaching import library
+
+        exercises = library.write_all(ROOT / "exercises", ROOT / "src/tutorial_lib/assets")
+        for path in [*write_all(execute()), *exercises]:
             print(path.relative_to(ROOT))
 
 

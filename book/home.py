@@ -74,7 +74,7 @@ def check_release(tag: str) -> list[str]:
     if tag != f"v{version()}":
         faults.append(f"the tag is {tag}, but the library's version asks for v{version()}")
     wanted = f"git+{home()}@{tag}"
-    for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
+    for path in sorted([*ROOT.glob("chapters/*/*.ipynb"), *ROOT.glob("exercises/*/*.ipynb")]):
         if wanted not in path.read_text(encoding="utf-8"):
             faults.append(
                 f"{path.relative_to(ROOT)} does not install {wanted}: run `make notebooks`, commit, tag again"

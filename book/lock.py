@@ -25,7 +25,8 @@ def main() -> None:
         pin.write_text(torch + "\n")
         subprocess.run([python, "-m", "pip", "install", "--quiet", torch], check=True)
         subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--constraint", pin, f"{ROOT}[book,test]"], check=True
+            [python, "-m", "pip", "install", "--quiet", "--constraint", pin, f"{ROOT}[book,teach,test]"],
+            check=True,
         )
         frozen = subprocess.run(
             [python, "-m", "pip", "freeze", "--exclude", "tutorial-lib"],

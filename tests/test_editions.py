@@ -9,16 +9,18 @@ from conftest import ROOT
 LABEL = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
 PAGES = sorted(
     path.relative_to(ROOT / top / "en")
-    for top in ("chapters", "book")
+    for top in ("chapters", "book", "exercises")
     for path in (ROOT / top / "en").glob("*.md")
 )
 TWINS = [
     (ROOT / top / "en" / page.name, ROOT / top / "ko" / page.name)
-    for page in PAGES
-    for top in ("chapters", "book")
+    for page in sorted(set(PAGES))
+    for top in ("chapters", "book", "exercises")
     if (ROOT / top / "en" / page.name).exists()
 ]
-twins = pytest.mark.parametrize("english,korean", TWINS, ids=[english.stem for english, _ in TWINS])
+twins = pytest.mark.parametrize(
+    "english,korean", TWINS, ids=[f"{english.parts[-3]}-{english.stem}" for english, _ in TWINS]
+)
 
 
 def blocks(text):

@@ -80,7 +80,7 @@ def test_a_release_is_refused_when_the_notebooks_do_not_install_it(root, monkeyp
     faults = home.check_release(f"v{home.version()}")
     home.home.cache_clear()
     assert all(re.search(r"does not install git\+https://github.com/fork/book@v", fault) for fault in faults)
-    assert len(faults) == len(list(root.glob("chapters/*/*.ipynb")))
+    assert len(faults) == sum(len(list(root.glob(f"{top}/*/*.ipynb"))) for top in ("chapters", "exercises"))
 
 
 def test_check_release_is_a_command(root):

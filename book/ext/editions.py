@@ -25,11 +25,13 @@ from home import home, pages_url
 
 OTHER = {"en": ("ko", "한국어", "Language"), "ko": ("en", "English", "언어")}
 logger = logging.getLogger(__name__)
-SOURCE_FOLDER = re.compile(r"^(?:chapters|book)/(?:en|ko)/")
+SOURCE_FOLDER = re.compile(r"^(?:chapters|book|exercises)/(?:en|ko)/")
 
 
 def short(docname: str) -> str:
     """The page's address below its edition, without the suffix."""
+    if docname.startswith("exercises/"):
+        return docname.split("/")[-1][:2] + "_exercises"
     return SOURCE_FOLDER.sub("", docname)
 
 
@@ -79,6 +81,8 @@ def execution_key() -> str:
     digest = hashlib.sha256()
     files = [ROOT / "constraints.txt", ROOT / "pyproject.toml", *sorted((ROOT / "src").rglob("*"))]
     for path in files:
+        if "teaching" in path.parts or path.name.startswith("exercises_"):
+            continue  # no chapter prints what grades exercises
         if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path):
             digest.update(str(path.relative_to(ROOT)).encode())
             digest.update(path.read_bytes())

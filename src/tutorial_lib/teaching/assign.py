@@ -1,0 +1,137 @@
+"""Exercises into an assignment: what students get, and what the grader keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from tutorial_lib.teaching import library
+from tutorial_lib.teaching.notebooks import Sheet, grade_name, grader_notebook, student_notebook
+from tutorial_lib.teaching.source import Exercise
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an instructor asks for; empty means everything."""
+
+    names: tuple[str, ...] = ()  # such as 05-attend
+    chapters: tuple[str, ...] = ()  # such as 05
+    kinds: tuple[str, ...] = ()
+    difficulties: tuple[int, ...] = ()
+    minutes: int = 0  # in all: exercises are taken in order as long as they fit
+
+
+def choose(exercises: dict[str, Exercise], wanted: Wanted) -> list[Exercise]:
+    """The exercises that fit, in the order of the book (of `names`, where names are given).
+
+    Raises:
+        ValueError: if a name is unknown, or nothing fits.
+    """
+    unknown = [name for name in wanted.names if name not in exercises]
+    if unknown:
+        raise ValueError(f"no exercise is called {', '.join(unknown)}; there are {', '.join(exercises)}")
+    chosen = [exercises[name] for name in wanted.names] or [
+        exercise
+        for exercise in exercises.values()
+        if (not wanted.chapters or exercise.set_name[:2] in wanted.chapters)
+        and (not wanted.kinds or exercise.kind in wanted.kinds)
+        and (not wanted.difficulties or exercise.difficulty in wanted.difficulties)
+    ]
+    if wanted.minutes:
+        fitting, used = [], 0
+        for exercise in chosen:
+            if used + exercise.minutes <= wanted.minutes:
+                fitting.append(exercise)
+                used += exercise.minutes
+        chosen = fitting
+    if not chosen:
+        raise ValueError("no exercise fits: loosen chapters, kinds, difficulty or minutes")
+    return chosen
+
+
+def build(
+    target: Path,
+    exercises_folder: Path,
+    wanted: Wanted,
+    *,
+    language: str,
+    title: str,
+    deadline: str = "",
+    worth: dict[str, float] | None = None,
+    private: Path | None = None,
+) -> dict:
+    """Write an assignment into the folder `target`, whose name is the assignment's name.
+
+    `student/` holds the notebook to give out. `grader/` is a course of nbgrader
+    with hidden tests and solutions of nobody's business: keep it to yourself.
+
+    Raises:
+        ValueError: if the name does not fit, the folder holds an assignment, or a choice does not exist.
+    """
+    name = target.name
+    if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
+        raise ValueError(f"the assignment's name must be Latin letters, digits, - and _, got {name!r}")
+    if (target / "assignment.json").exists():
+        raise ValueError(f"{target} holds an assignment already: choose another name, or remove it")
+    sets = library.read_all(exercises_folder, language)
+    chosen = library.with_overlay(choose(library.names(sets), wanted), private)
+    unknown = set(worth or {}) - {grade_name(exercise) for exercise in chosen}
+    if unknown:
+        raise ValueError(f"points are given for {', '.join(sorted(unknown))}, which was not chosen")
+    used = [s for s in sets if s.name in {e.set_name for e in chosen}]
+    imports = "\n".join(dict.fromkeys(line for s in used for line in s.setup.split("\n") if line))
+    sheet = Sheet(name, title, language, tuple(chosen), imports, "", deadline, dict(worth or {}))
+    install = library.install_address(exercises_folder)
+    nonce = secrets.token_hex(12)
+    write(target / "student" / f"{name}.ipynb", student_notebook(sheet, install))
+    write(target / "grader" / "source" / name / f"{name}.ipynb", grader_notebook(sheet, install, nonce))
+    described = {
+        "name": name,
+        "title": title,
+        "language": language,
+        "deadline": deadline,
+        "nonce": nonce,
+        "exercises": [describe(sheet, exercise) for exercise in chosen],
+    }
+    from tutorial_lib.teaching.engine import register
+
+    register(target / "grader", name)
+    text = json.dumps(described, ensure_ascii=False, indent=1)
+    (target / "assignment.json").write_text(text, encoding="utf-8")
+    return described
+
+
+def describe(sheet: Sheet, exercise: Exercise) -> dict:
+    return {
+        "name": grade_name(exercise),
+        "title": exercise.title,
+        "kind": exercise.kind,
+        "minutes": exercise.minutes,
+        "points": sheet.points(exercise),
+        "manual": not exercise.cells,
+        "rubric": exercise.rubric,
+        "model": exercise.solution if not exercise.cells else "",
+        "messages": exercise.messages,
+    }
+
+
+def write(path: Path, book) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(book, version=4, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load(target: Path) -> dict:
+    """The description of an assignment.
+
+    Raises:
+        ValueError: if the folder holds none.
+    """
+    path = target / "assignment.json"
+    if not path.exists():
+        raise ValueError(f"{target} holds no assignment: make one with tutorial-lib teach assign {target}")
+    return json.loads(path.read_text(encoding="utf-8"))

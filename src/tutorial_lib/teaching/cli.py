@@ -1,0 +1,194 @@
+"""`tutorial-lib teach ...`: one command for each thing that an instructor does."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from tutorial_lib.teaching import assign, library, report
+from tutorial_lib.teaching.checking import digest
+from tutorial_lib.teaching.notebooks import grade_name
+from tutorial_lib.teaching.source import KINDS
+from tutorial_lib.teaching.words import number
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def table(rows: list[list[str]]) -> None:
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say("  ".join(cell + " " * (w - width(cell)) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def width(text: str) -> int:
+    """Columns on a terminal: a Hangul syllable takes two."""
+    return sum(2 if "ᄀ" <= char <= "ᇿ" or "⺀" <= char <= "￦" else 1 for char in text)
+
+
+def show_list(arguments) -> None:
+    folder = library.find_exercises(arguments.exercises)
+    rows = [["name", "kind", "difficulty", "minutes", "points", "title"]]
+    for source in library.read_all(folder, arguments.language):
+        for e in source.exercises:
+            facts = [e.kind, str(e.difficulty), str(e.minutes), number(e.points)]
+            rows.append([grade_name(e), *facts, e.title])
+    table(rows)
+
+
+def make_assignment(arguments) -> None:
+    worth = {}
+    for text in arguments.points:
+        name, _, value = text.partition("=")
+        try:
+            worth[name] = float(value)
+        except ValueError:
+            raise ValueError(f"--points takes NAME=NUMBER, got {text!r}") from None
+    wanted = assign.Wanted(
+        names=split(arguments.choose),
+        chapters=tuple(c.zfill(2) for c in split(arguments.chapters)),
+        kinds=split(arguments.kinds),
+        difficulties=tuple(int(d) for d in split(arguments.difficulty)),
+        minutes=arguments.minutes,
+    )
+    described = assign.build(
+        arguments.folder,
+        library.find_exercises(arguments.exercises),
+        wanted,
+        language=arguments.language,
+        title=arguments.title or arguments.folder.name,
+        deadline=arguments.deadline,
+        worth=worth,
+        private=arguments.private,
+    )
+    table(
+        [[e["name"], e["kind"], f"{e['minutes']} min", f"{number(e['points'])} points", e["title"]]
+         for e in described["exercises"]]
+    )  # fmt: skip
+    minutes = sum(e["minutes"] for e in described["exercises"])
+    say(f"{minutes} minutes, {number(sum(e['points'] for e in described['exercises']))} points in all")
+    say(f"give out: {arguments.folder / 'student' / (described['name'] + '.ipynb')}")
+    say(f"keep:     {arguments.folder / 'grader'} (hidden tests)")
+
+
+def grade(arguments) -> None:
+    from tutorial_lib.teaching.grade import grade as grade_all
+
+    described = assign.load(arguments.folder)
+    if arguments.unsafe:
+        say("WARNING: --unsafe: every submission runs with all that you may do on this machine.")
+
+    def progress(done: int, total: int, result: dict) -> None:
+        filled = round(24 * done / total)
+        flags = f"  {' '.join(result['flags'])}" if result["flags"] else ""
+        say(f"[{'#' * filled}{'.' * (24 - filled)}] {done}/{total}  {result['student']}{flags}")
+
+    found = grade_all(
+        arguments.folder,
+        arguments.submissions,
+        workers=arguments.workers,
+        unsafe=arguments.unsafe,
+        again=arguments.again,
+        seed=arguments.seed,
+        progress=progress,
+    )
+    look = [result["student"] for result in found if result["status"] == "look"]
+    say(f"{len(found)} graded; to be looked at: {', '.join(look) or 'none'}")
+    say(f"grades: {report.grades(arguments.folder, described, arguments.roster)}")
+    if any(exercise["manual"] for exercise in described["exercises"]):
+        say(f"points by hand: {report.marks_sheet(arguments.folder, described)}")
+
+
+def marks(arguments) -> None:
+    described = assign.load(arguments.folder)
+    if arguments.filled:
+        say(f"{report.read_marks(arguments.folder, described, arguments.filled)} points taken over")
+        say(f"grades: {report.grades(arguments.folder, described, arguments.roster)}")
+    else:
+        say(f"fill in: {report.marks_sheet(arguments.folder, described)}")
+
+
+def give_feedback(arguments) -> None:
+    written = report.feedback(arguments.folder, assign.load(arguments.folder))
+    say(f"{len(written)} pages in {arguments.folder / 'feedback'}")
+
+
+def split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="tutorial-lib", description="Tools of the book.")
+    teach = top.add_subparsers(dest="area", required=True).add_parser("teach", help="exercises and grading")
+    commands = teach.add_subparsers(dest="command", required=True)
+
+    def command(name: str, what: str, action, folder: bool = True) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=what, description=what)
+        one.set_defaults(action=action)
+        if folder:
+            one.add_argument("folder", type=Path, help="folder of the assignment, such as course/hw1")
+        return one
+
+    one = command("list", "list all exercises", show_list, folder=False)
+    one.add_argument("--language", choices=("en", "ko"), default="en")
+    one.add_argument("--exercises", type=Path, help="the book's folder exercises/")
+
+    one = command("assign", "choose exercises into an assignment", make_assignment)
+    one.add_argument("--choose", default="", help="names, such as 05-attend,01-batch")
+    one.add_argument("--chapters", default="", help="numbers, such as 01,05")
+    one.add_argument("--kinds", default="", help=", ".join(KINDS))
+    one.add_argument("--difficulty", default="", help="such as 1,2")
+    one.add_argument("--minutes", type=int, default=0, help="at most this long in all")
+    one.add_argument("--points", nargs="*", default=[], metavar="NAME=N", help="points other than the usual")
+    one.add_argument("--title", default="")
+    one.add_argument("--deadline", default="", help="shown to students as you write it")
+    one.add_argument("--language", choices=("en", "ko"), default="en")
+    one.add_argument("--private", type=Path, help="folder with hidden tests of your own")
+    one.add_argument("--exercises", type=Path, help="the book's folder exercises/")
+
+    one = command("grade", "grade a folder of whatever was handed in", grade)
+    one.add_argument("submissions", type=Path)
+    one.add_argument("--workers", type=int, default=2)
+    one.add_argument("--seed", type=int, default=1, help="of the numbers in hidden tests")
+    one.add_argument("--again", action="store_true", help="also what is graded and has not changed")
+    one.add_argument("--roster", type=Path, help="CSV with the columns student and name")
+    one.add_argument("--unsafe", action="store_true", help="run submissions without any protection")
+
+    one = command("marks", "points by hand: write the table, or read it with --filled", marks)
+    one.add_argument("--filled", type=Path)
+    one.add_argument("--roster", type=Path)
+
+    command("feedback", "write a page for each student, without hidden tests", give_feedback)
+
+    one = command("digest", "for authors: what a test holds in place of an answer", None, folder=False)
+    one.add_argument("exercise")
+    one.add_argument("part")
+    one.add_argument("answer")
+    one.set_defaults(action=lambda a: say(digest(a.exercise, a.part, a.answer)))
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    arguments = parser().parse_args(argv)
+    needed = arguments.command in ("assign", "grade") and importlib.util.find_spec("nbgrader") is None
+    if needed:
+        sys.stderr.write("nbgrader is missing: pip install -e '.[teach]' in a copy of the book\n")
+        return 2
+    try:
+        arguments.action(arguments)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; the same command goes on from here\n")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""The processes that grade: an engine per worker, a child of it per submission, watched from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+SUBMISSION_SECONDS = 240
+MOST_PROCESSES = 100  # of one submission
+MOST_SHARED = 50_000_000  # bytes in the folder that the kernel shares with us
+
+
+class Engine:
+    """A process that has nbgrader loaded and grades one submission after another, each in a child."""
+
+    def __init__(self):
+        command = [sys.executable, "-m", "tutorial_lib.teaching.engine"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def run(self, job: dict, watch: Callable[[int], str]) -> str:
+        """Do a job; why it was ended early, or ''. `watch` says why to end it, given the process."""
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        pid, reason = int(self.process.stdout.readline() or 0), ""
+        if pid <= 1:  # the engine is gone, or out of step: never signal 0 or 1
+            self.process.kill()
+            raise RuntimeError("the engine ended before it began")
+        ended = threading.Event()
+
+        def wait() -> None:
+            self.process.stdout.readline()
+            ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        while not ended.wait(0.2):
+            if not reason and (reason := watch(pid)):
+                kill(pid)
+        return reason
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+ENGINES = threading.local()
+OPEN: list[Engine] = []
+
+
+def engine() -> Engine:
+    """This thread's engine, started when it is first needed."""
+    own = getattr(ENGINES, "own", None)
+    if own is None or own.process.poll() is not None:
+        own = ENGINES.own = Engine()
+        OPEN.append(own)
+    return own
+
+
+def close_engines(*, at_once: bool = False) -> None:
+    """End the engines of all threads, when they have done what they were doing or at once."""
+    while OPEN:
+        engine = OPEN.pop()
+        if at_once:
+            kill(engine.process.pid)
+            engine.process.wait()
+        else:
+            engine.close()
+
+
+def run(target: Path, name: str, key: str, found, environment: dict) -> dict:
+    """Grade one notebook in a process that is watched from outside."""
+    course = target / "grader"
+    place = course / "submitted" / key / name / f"{name}.ipynb"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(found.book, ensure_ascii=False), encoding="utf-8")
+    folder = Path(tempfile.mkdtemp(prefix="k"))
+    try:
+        folder.chmod(0o755)
+        runtime, result, log = folder / "r", folder / "result.json", folder / "log"
+        runtime.mkdir(mode=0o700)
+        job = {
+            "course": str(course),
+            "name": name,
+            "student": key,
+            "runtime": str(runtime),
+            "target": str(result),
+            "log": str(log),
+            "environment": {**environment, "JUPYTER_RUNTIME_DIR": str(runtime), "TMPDIR": str(folder)},
+        }
+        deadline = time.monotonic() + SUBMISSION_SECONDS
+        reason = engine().run(job, lambda pid: too_much(pid, runtime, deadline))
+        if reason or not result.exists():
+            tail = log.read_bytes()[-3000:].decode("utf-8", "replace") if log.exists() else ""
+            return {"success": False, "log": reason or f"the engine ended early: {tail}"}
+        return json.loads(result.read_text(encoding="utf-8"))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def too_much(pid: int, runtime: Path, deadline: float) -> str:
+    if time.monotonic() > deadline:
+        return f"out of time: more than {SUBMISSION_SECONDS} s"
+    if sum(path.lstat().st_size for path in runtime.glob("*") if path.exists()) > MOST_SHARED:
+        return "wrote too much into the folder of its sockets"
+    if len(descendants(pid)) > MOST_PROCESSES:
+        return f"started more than {MOST_PROCESSES} processes"
+    return ""
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one; none where the machine does not tell (no /proc)."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after = path.read_text(errors="replace").rpartition(")")[2].split()
+            children.setdefault(int(after[1]), []).append(int(path.parent.name))
+        except (OSError, IndexError, ValueError):
+            continue
+    found, waiting = [], [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def kill(pid: int) -> None:
+    """End a process and all that it started; a sandbox ends with its parent."""
+    for one in (pid, *descendants(pid)):
+        try:
+            os.kill(one, signal.SIGKILL)
+        except OSError:
+            continue

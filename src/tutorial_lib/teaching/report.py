@@ -1,0 +1,229 @@
+"""What comes out of grading: a table for Excel, points given by hand, and feedback for each student."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from tutorial_lib.teaching.words import number
+
+HEADINGS = {
+    "en": {
+        "student": "student", "name": "name", "status": "status", "flags": "flags", "auto": "automatic",
+        "manual": "by hand", "total": "total", "of": "out of", "seconds": "seconds",
+        "ok": "ok", "look": "look at it", "nothing": "nothing", "waiting": "points by hand missing",
+        "points": "points", "comment": "comment", "answer": "answer", "exercise": "exercise",
+        "rubric": "rubric", "model": "model answer", "passed": "All tests pass.",
+        "stopped": "The cell stopped with {name}.", "unanswered": "No answer was found.",
+        "slow": "It did not finish within the time of a cell: is there a loop that never ends?",
+        "to_come": "Points are given by hand.", "seen": "The grader looks at your notebook once more.",
+    },
+    "ko": {
+        "student": "학생", "name": "이름", "status": "상태", "flags": "표시", "auto": "자동 채점",
+        "manual": "수동 채점", "total": "합계", "of": "만점", "seconds": "걸린 시간(초)",
+        "ok": "정상", "look": "확인 필요", "nothing": "제출 없음", "waiting": "수동 채점 남음",
+        "points": "점수", "comment": "의견", "answer": "답", "exercise": "문제",
+        "rubric": "채점 기준", "model": "모범 답안", "passed": "모든 테스트를 통과했습니다.",
+        "stopped": "셀이 {name} 때문에 멈췄습니다.", "unanswered": "답을 찾지 못했습니다.",
+        "slow": "정해진 시간 안에 끝나지 않았습니다. 끝나지 않는 반복문이 있는지 살펴보세요.",
+        "to_come": "직접 읽고 점수를 매깁니다.", "seen": "채점자가 노트북을 한 번 더 살펴봅니다.",
+    },
+}  # fmt: skip
+
+
+def results(target: Path) -> list[dict]:
+    """Every stored result of an assignment, by student."""
+    found = [json.loads(p.read_text(encoding="utf-8")) for p in (target / "grader/results").glob("*.json")]
+    return sorted(found, key=lambda result: result["student"])
+
+
+def safe(value: object) -> object:
+    """A text that Excel does not take for a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    """UTF-8 with the mark by which Excel knows it, so that Hangul is right."""
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file).writerows([safe(value) for value in row] for row in rows)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV from Excel, Korean Windows included; names and values without space around them."""
+    content = path.read_bytes()
+    for encoding in ("utf-8-sig", "cp949"):
+        try:
+            text = content.decode(encoding)
+            break
+        except UnicodeDecodeError:
+            continue
+    else:
+        raise ValueError(f"{path} must be UTF-8 or CP949")
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    rows = list(csv.reader(text.splitlines(keepends=True), delimiter=delimiter))
+    return [dict(zip(map(str.strip, rows[0]), map(str.strip, row), strict=False)) for row in rows[1:] if row]
+
+
+def given_by_hand(target: Path) -> dict[str, dict]:
+    path = target / "grader" / "by_hand.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def marked(described: dict, result: dict, hand: dict) -> tuple[float, float, bool]:
+    """Automatic points, points by hand, and whether some are still to be given."""
+    auto = sum(result["points"][e["name"]] for e in described["exercises"] if not e["manual"])
+    own, manual, waiting = hand.get(result["key"], {}), 0.0, False
+    for exercise in described["exercises"]:
+        if exercise["manual"]:
+            points = own.get(exercise["name"], {}).get("points")
+            waiting |= points is None and exercise["name"] in result["answers"]
+            manual += points or 0
+    return auto, manual, waiting
+
+
+def grades(target: Path, described: dict, roster: Path | None = None) -> Path:
+    """Write `grades.csv`: one row per student, and one for each name of the roster that handed in nothing."""
+    words, hand = HEADINGS[described["language"]], given_by_hand(target)
+    exercises, best = described["exercises"], sum(e["points"] for e in described["exercises"])
+    listed = {row["student"]: row.get("name", "") for row in read_csv(roster)} if roster else {}
+    names = ["student", "name", "status", "flags", "auto", "manual", "total", "of"]
+    rows = [[*(words[n] for n in names), *(f"{e['name']} {e['title']}" for e in exercises), words["seconds"]]]
+    for result in results(target):
+        auto, manual, waiting = marked(described, result, hand)
+        state = words["waiting"] if waiting and result["status"] == "ok" else words[result["status"]]
+        own = hand.get(result["key"], {})
+        each = [
+            own.get(e["name"], {}).get("points", "") if e["manual"] else result["points"][e["name"]]
+            for e in exercises
+        ]
+        row = [result["student"], listed.pop(result["student"], ""), state, " ".join(result["flags"])]
+        rows.append([*row, auto, manual, auto + manual, best, *each, result["seconds"]])
+    for student, name in listed.items():
+        rows.append([student, name, words["nothing"], "nothing-handed-in", 0, 0, 0, best])
+    write_csv(target / "grades.csv", rows)
+    return target / "grades.csv"
+
+
+def marks_sheet(target: Path, described: dict) -> Path:
+    """Write `by_hand.csv`: an answer per row, with an empty place for points and comment."""
+    words, hand = HEADINGS[described["language"]], given_by_hand(target)
+    rows = [
+        [words[n] for n in ("student", "exercise", "points", "of", "comment", "answer", "rubric", "model")]
+    ]
+    for result in results(target):
+        for exercise in described["exercises"]:
+            if exercise["name"] in result["answers"]:
+                own = hand.get(result["key"], {}).get(exercise["name"], {})
+                row = [result["student"], exercise["name"], own.get("points", ""), exercise["points"]]
+                row += [own.get("comment", ""), result["answers"][exercise["name"]]]
+                rows.append([*row, exercise["rubric"], exercise["model"]])
+    write_csv(target / "by_hand.csv", rows)
+    return target / "by_hand.csv"
+
+
+def read_marks(target: Path, described: dict, sheet: Path) -> int:
+    """Take over the points of a filled `by_hand.csv`; returns how many there were.
+
+    Raises:
+        ValueError: if a student or exercise is unknown, or points are no number between 0 and the most.
+    """
+    words, hand, count = HEADINGS[described["language"]], given_by_hand(target), 0
+    keys = {str(safe(r["student"])): r["key"] for r in results(target)}
+    most = {e["name"]: e["points"] for e in described["exercises"] if e["manual"]}
+    for line, row in enumerate(read_csv(sheet), start=2):
+        student, exercise = row.get(words["student"], ""), row.get(words["exercise"], "")
+        if student not in keys or exercise not in most:
+            raise ValueError(f"{sheet}, row {line}: there is no answer of {student!r} to {exercise!r}")
+        text = row.get(words["points"], "").replace(",", ".")
+        if not text:
+            continue
+        try:
+            points = float(text)
+        except ValueError:
+            points = -1
+        if not 0 <= points <= most[exercise]:
+            raise ValueError(f"{sheet}, row {line}: points must be 0 to {most[exercise]:g}, got {text!r}")
+        given = hand.setdefault(keys[student], {})
+        given[exercise] = {"points": points, "comment": row.get(words["comment"], "")}
+        count += 1
+    path = target / "grader" / "by_hand.json"
+    path.write_text(json.dumps(hand, ensure_ascii=False, indent=1), encoding="utf-8")
+    return count
+
+
+def feedback(target: Path, described: dict) -> list[Path]:
+    """Write a page per student into `feedback/`: points and messages.
+
+    Nothing that a submission printed gets into it, and no test: only sentences
+    that the exercises themselves bring, chosen by their keys.
+    """
+    words, hand, written = HEADINGS[described["language"]], given_by_hand(target), []
+    folder = target / "feedback"
+    folder.mkdir(exist_ok=True)
+    for result in results(target):
+        auto, manual, _ = marked(described, result, hand)
+        rows = []
+        for exercise in described["exercises"]:
+            points, text = comment(described, exercise, result, hand.get(result["key"], {}), words)
+            cells = [exercise["title"], f"{points} / {number(exercise['points'])}", text]
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        total = f"{number(auto + manual)} / {number(sum(e['points'] for e in described['exercises']))}"
+        note = f"<p>{words['seen']}</p>" if result["status"] == "look" else ""
+        page = PAGE.format(
+            language=described["language"],
+            title=html.escape(described["title"]),
+            student=html.escape(result["student"]),
+            total=total,
+            note=note,
+            rows="\n".join(rows),
+        )
+        path = folder / f"{file_name(result)}.html"
+        path.write_text(page, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def comment(described: dict, exercise: dict, result: dict, own: dict, words: dict) -> tuple[str, str]:
+    """Points as text and the sentence for one exercise."""
+    if exercise["manual"]:
+        given = own.get(exercise["name"])
+        if given:
+            return number(given["points"]), given["comment"]
+        return (
+            ("-", words["to_come"]) if exercise["name"] in result["answers"] else ("0", words["unanswered"])
+        )
+    points, key = number(result["points"][exercise["name"]]), result["messages"].get(exercise["name"])
+    if key is None:
+        full = result["points"][exercise["name"]] >= exercise["points"]
+        return points, words["passed"] if full else words["unanswered"]
+    if key == "error:KeyboardInterrupt":
+        return points, words["slow"]
+    if key.startswith("error:"):
+        return points, words["stopped"].format(name=key.removeprefix("error:"))
+    from tutorial_lib.teaching.checking import COMMON
+
+    text = exercise["messages"].get(key) or COMMON[described["language"]].get(key, "")
+    return points, text.split("{")[0] if "{" in text else text
+
+
+def file_name(result: dict) -> str:
+    """The student's name as far as every file system can hold it, and a key that makes it unique."""
+    name = "".join(char if char.isalnum() or char in "-_" else "_" for char in result["student"])[:40]
+    return f"{name}-{result['key']}"
+
+
+PAGE = """<!doctype html>
+<html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width"><style>
+body {{ font-family: system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.6; word-break: keep-all }}
+td {{ border-top: 1px solid #bbb; padding: .5rem; vertical-align: top }} td:nth-child(2) {{ white-space: nowrap }}
+</style></head><body><h1>{title}</h1><p>{student}: <strong>{total}</strong></p>{note}
+<table>
+{rows}
+</table></body></html>
+"""

@@ -1,0 +1,303 @@
+"""Each exercise holds: its solution passes, its planted wrong solutions are rejected with the right words, nothing leaks."""
+
+import json
+import re
+
+import nbformat
+import pytest
+from conftest import ROOT
+
+import tutorial_lib.teaching.checking as checking
+from tutorial_lib.teaching import Wrong, library, open_exercises
+from tutorial_lib.teaching.notebooks import grader_notebook, student_notebook
+from tutorial_lib.teaching.pages import page
+from tutorial_lib.teaching.source import read_overlay, read_set, stub
+
+FOLDER = ROOT / "exercises"
+SETS = [source for language in ("en", "ko") for source in library.read_all(FOLDER, language)]
+CASES = [(source, exercise) for source in SETS for exercise in source.exercises]
+ids = [f"{source.language}-{source.name[:2]}-{exercise.id}" for source, exercise in CASES]
+cases = pytest.mark.parametrize("source,exercise", CASES, ids=ids)
+
+
+def run(source, exercise, answer, tests=("test", "hidden")):
+    """Run an answer through the tests as a notebook would; the key of the message, or None."""
+    space = {"check": open_exercises(source.name, source.language)}
+    exec(source.setup, space)
+    exec(exercise.start.replace("raise NotImplementedError", "pass"), space)
+    exec(answer, space)
+    for role in tests:
+        for cell in exercise.of(role):
+            try:
+                exec(cell.code, space)
+            except Wrong as wrong:
+                assert exercise.messages.get(wrong.key, checking.COMMON[source.language].get(wrong.key))
+                return wrong.key, str(wrong)
+    return None
+
+
+@cases
+def test_the_solution_passes_with_several_seeds(source, exercise, monkeypatch):
+    for number in ("0", "1", "2") if exercise.cells else ():
+        monkeypatch.setenv(checking.SEED_VARIABLE, number)
+        assert run(source, exercise, exercise.answer) is None
+
+
+@cases
+def test_planted_wrong_solutions_are_rejected_with_the_message_that_names_the_mistake(source, exercise):
+    planted = exercise.of("wrong")
+    assert len(planted) >= 2 or exercise.kind == "discuss"
+    assert len({cell.expect for cell in planted}) >= 2 or exercise.kind == "discuss"
+    for cell in planted:
+        rejected = run(source, exercise, cell.code)
+        assert rejected is not None, f"accepted:\n{cell.code}"
+        assert rejected[0] == cell.expect, f"{rejected} instead of {cell.expect} for:\n{cell.code}"
+        assert rejected[1] == f"{exercise.messages[cell.expect]} [{cell.expect}]"
+
+
+@cases
+def test_what_a_student_starts_from_does_not_pass(source, exercise):
+    if exercise.cells:
+        try:
+            assert run(source, exercise, exercise.start, ["test"]) is not None
+        except NotImplementedError:
+            pass
+
+
+@cases
+def test_every_message_that_a_test_names_is_written_and_every_written_one_is_used(source, exercise):
+    code = "\n".join(cell.code for cell in exercise.cells if cell.role in ("test", "hidden"))
+    named = {text for text in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', code)} - set(checking.COMMON["en"])
+    assert named <= set(exercise.messages) <= set(re.findall(r'"([\w-]+)"', code))
+
+
+@cases
+def test_messages_are_in_the_language_of_the_edition(source, exercise):
+    for text in exercise.messages.values():
+        hangul = len(re.findall("[가-힣]", text))
+        assert (hangul > 8) if source.language == "ko" else (hangul < 8), text
+
+
+@pytest.mark.parametrize("name", sorted({source.name for source in SETS}))
+def test_both_languages_have_the_same_exercises_and_cells(name):
+    english, korean = (read_set(FOLDER / language / f"{name}.md") for language in ("en", "ko"))
+    assert english.setup == korean.setup
+
+    def skeleton(source):
+        return [
+            (
+                e.id,
+                e.label,
+                e.kind,
+                e.difficulty,
+                e.minutes,
+                e.points,
+                e.cells,
+                list(e.messages),
+                len(e.hints),
+            )
+            for e in source.exercises
+        ]
+
+    assert skeleton(english) == skeleton(korean)
+
+
+@pytest.mark.parametrize("source", SETS, ids=[f"{s.language}-{s.name}" for s in SETS])
+def test_a_chapter_has_five_graded_exercises_of_several_kinds(source):
+    assert len([e for e in source.exercises if e.cells]) >= 5
+    assert len({e.kind for e in source.exercises}) >= 4
+
+
+@pytest.mark.parametrize("source", SETS, ids=[f"{s.language}-{s.name}" for s in SETS])
+def test_stored_notebooks_and_messages_are_fresh(source):
+    from notebooks import without_address
+
+    fresh = student_notebook(library.sheet_of(source), library.install_address(FOLDER))
+    stored = (FOLDER / source.language / f"{source.name}.ipynb").read_text("utf-8")
+    text = nbformat.writes(fresh, version=4, ensure_ascii=False) + "\n"
+    assert without_address(stored) == without_address(text), "run `make notebooks`"
+    known = json.loads(
+        (ROOT / f"src/tutorial_lib/assets/exercises_{source.language}.json").read_text("utf-8")
+    )
+    assert known[source.name] == {e.id: e.messages for e in source.exercises}, "run `make notebooks`"
+
+
+@pytest.mark.parametrize("source", SETS, ids=[f"{s.language}-{s.name}" for s in SETS])
+def test_neither_page_nor_notebook_holds_what_is_hidden(source):
+    book = student_notebook(library.sheet_of(source), "x")
+    notebook = nbformat.writes(book)
+    with_solutions = page(source, "c", "d")
+    without = page(source, "c", "d", solutions=False)
+    for text in (notebook, with_solutions, without):
+        assert "HIDDEN" not in text and "BEGIN SOLUTION" not in text
+    text = "\n".join(cell.source for cell in book.cells)
+    for exercise in source.exercises:
+        secret = [*lines_of(exercise, "hidden"), *lines_of(exercise, "wrong")]
+        solution = [*lines_of(exercise, "answer"), *exercise.solution.split("\n")]
+        allowed = exercise.start + exercise.of("test")[0].code if exercise.cells else ""
+        for line in (line for line in secret if line not in allowed and line not in exercise.answer):
+            assert line not in with_solutions and line not in text, line
+        for line in (line for line in solution if line and line not in allowed):
+            assert line in with_solutions and line not in without and line not in text, line
+
+
+def lines_of(exercise, role):
+    lines = [line.strip() for cell in exercise.of(role) for line in cell.code.split("\n")]
+    common = ("import ", "from ", "test = check", "###", "generator = ", "def ", '"""', "return ")
+    return [line for line in lines if len(line) > 25 and not line.startswith(common)]
+
+
+PLANTED = """\
+(x-exercises)=
+# Title
+
+Intro.
+
+(x-one)=
+## One
+
+:::{exercise} one
+:kind: implement
+:difficulty: 1
+:minutes: 5
+:::
+
+Prompt.
+
+:::{hint}
+A hint.
+:::
+
+```{code-cell} ipython3
+:ex: {role: answer}
+def f():
+    ### BEGIN SOLUTION
+    return "SECRET-SOLUTION"
+    ### END SOLUTION
+```
+```{code-cell} ipython3
+:ex: {role: test, points: 1}
+check("one").that(f(), "no-way")
+```
+```{code-cell} ipython3
+:ex: {role: hidden, points: 1}
+check("one").that(f() == "SECRET-HIDDEN", "no-way")
+```
+```{code-cell} ipython3
+:ex: {role: wrong, expect: no-way}
+SECRET_WRONG = f = lambda: 0
+```
+```{code-cell} ipython3
+:ex: {role: wrong, expect: no-way}
+SECRET_WRONG = f = lambda: 1
+```
+
+:::{solution}
+SECRET-WORDS
+:::
+
+:::{messages}
+no-way: "No way."
+:::
+"""
+
+
+@pytest.fixture
+def planted(tmp_path):
+    (tmp_path / "en").mkdir()
+    path = tmp_path / "en" / "07_x.md"
+    path.write_text(PLANTED)
+    return path
+
+
+def test_planted_markers_stay_where_they_belong(planted):
+    source = read_set(planted)
+    sheet = library.sheet_of(source)
+    assert "SECRET" not in nbformat.writes(student_notebook(sheet, "x"))
+    assert "SECRET" not in page(source, "c", "d", solutions=False)
+    shown = page(source, "c", "d")
+    assert set(re.findall(r"SECRET\W\w+", shown)) == {"SECRET-SOLUTION", "SECRET-WORDS"}
+    graders = nbformat.writes(grader_notebook(sheet, "x", "nonce"))
+    assert "SECRET-HIDDEN" in graders and "SECRET-SOLUTION" not in graders
+
+
+@pytest.mark.parametrize(
+    "old,new,complaint",
+    [
+        (":kind: implement", ":kind: riddle", "kind must be one of .* got 'riddle'"),
+        ("{role: hidden, points: 1}", "{role: secret}", "with one of setup, .* got {'role': 'secret'}"),
+        ("expect: no-way}\nSECRET_WRONG = f = lambda: 1", "expect: nowhere}\n1", "message 'nowhere'"),
+        (":::{hint}\nA hint.\n:::", "", "at least one {hint}"),
+        ("### BEGIN SOLUTION", "#", "needs a part between"),
+        ("(x-exercises)=\n# Title", "Title", "expected a label and a title"),
+        ("Prompt.", ":::{tabs}\n:::", "unknown directive tabs"),
+    ],
+)
+def test_what_an_author_forgot_is_named(planted, old, new, complaint):
+    planted.write_text(PLANTED.replace(old, new))
+    with pytest.raises(ValueError, match=complaint):
+        read_set(planted)
+
+
+def test_an_overlay_adds_hidden_tests_and_words_to_the_graders_version_alone(planted, tmp_path):
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "07_x.md").write_text(
+        ":::{exercise} one\n:::\n\n```{code-cell} ipython3\n:ex: {role: hidden, points: 2}\n"
+        'check("one").that(f() == "OVERLAY", "ours")\n```\n\n:::{messages}\nours: "Ours."\n:::\n'
+    )
+    assert list(read_overlay(private / "07_x.md")) == ["one"]
+    source = read_set(planted)
+    (exercise,) = library.with_overlay(list(source.exercises), private)
+    assert exercise.points == 4 and exercise.messages["ours"] == "Ours."
+    from dataclasses import replace
+
+    sheet = replace(library.sheet_of(source), exercises=(exercise,))
+    assert "OVERLAY" in nbformat.writes(grader_notebook(sheet, "x", "n"))
+    assert "OVERLAY" not in nbformat.writes(student_notebook(sheet, "x"))
+
+
+def test_a_stub_says_that_code_is_missing():
+    code = "def f(x):\n    ### BEGIN SOLUTION\n    y = x\n    return y\n    ### END SOLUTION\n"
+    assert stub(code) == "def f(x):\n    raise NotImplementedError  # your code"
+
+
+def test_a_message_is_shown_without_a_traceback():
+    with pytest.raises(Wrong) as caught:
+        open_exercises("05_scaled_dot_product_attention", "ko")("attend").that(False, "softmax-over-queries")
+    (line,) = caught.value._render_traceback_()
+    assert line.startswith("✗ 소프트맥스가 쿼리 방향으로") and line.endswith("[softmax-over-queries]")
+
+
+def test_what_a_notebook_asks_for_must_exist():
+    with pytest.raises(ValueError, match="language must be one of en, ko, got 'de'"):
+        open_exercises("05_scaled_dot_product_attention", "de")
+    with pytest.raises(ValueError, match="got '99_x'"):
+        open_exercises("99_x", "en")
+    with pytest.raises(ValueError, match="got 'nothing'"):
+        open_exercises("05_scaled_dot_product_attention", "en")("nothing")
+
+
+class Chameleon:
+    """Equal to everything, greater than everything."""
+
+    def __getattr__(self, name):
+        return self
+
+    def __call__(self, *a, **k):
+        return self
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+    __le__ = __lt__ = __sub__ = __abs__ = __eq__
+
+
+def test_an_object_that_fakes_comparisons_is_no_tensor():
+    import torch
+
+    with pytest.raises(Wrong, match=r"output must be a torch\.Tensor, but it is of type Chameleon"):
+        open_exercises("05_scaled_dot_product_attention", "en")("attend").close(
+            Chameleon(), torch.zeros(2), "differs-from-torch"
+        )

@@ -1,0 +1,343 @@
+"""Whatever is handed in: one row, the right answers in the released notebook, the right words in the reports."""
+
+import json
+import unicodedata
+
+import pytest
+from conftest import ROOT
+from kinds import KINDS, NAMES, Workshop, solved, write_all
+
+from tutorial_lib.teaching import assign, cli, handed_in, library, report, verdict
+from tutorial_lib.teaching.assign import Wanted, choose
+from tutorial_lib.teaching.grade import choose_notebook
+from tutorial_lib.teaching.notebooks import Sheet, grader_notebook, student_notebook
+from tutorial_lib.teaching.transplant import transplant, without_magic
+
+LANGUAGE = "ko"
+
+
+@pytest.fixture(scope="module")
+def exercises():
+    return library.names(library.read_all(ROOT / "exercises", LANGUAGE))
+
+
+@pytest.fixture(scope="module")
+def sheet(exercises):
+    chosen = tuple(exercises[name] for name in NAMES)
+    return Sheet("hw1", "과제 1", LANGUAGE, chosen, "import torch")
+
+
+@pytest.fixture(scope="module")
+def shop(sheet, exercises):
+    return Workshop(json.loads(json.dumps(student_notebook(sheet, "x"))), exercises)
+
+
+@pytest.fixture(scope="module")
+def release(sheet):
+    """The grader's notebook as nbgrader releases it: hidden tests taken out."""
+    book = json.loads(json.dumps(grader_notebook(sheet, "x", "nonce")))
+    for cell in book["cells"]:
+        cell["source"] = cell["source"].split("### BEGIN HIDDEN")[0]
+    return book
+
+
+def cell(book, name):
+    (found,) = [c for c in book["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == name]
+    return found["source"]
+
+
+ODD = [kind for kind in KINDS if not kind.runs]
+
+
+@pytest.mark.parametrize("kind", ODD, ids=[kind.name for kind in ODD])
+def test_answers_are_found_in_whatever_form_they_come(kind, shop, release, tmp_path):
+    write_all(shop, tmp_path, [kind])
+    (entry,) = handed_in.find(tmp_path)
+    book, flags = choose_notebook(release, entry)
+    found = transplant(release, book)
+    flags += found.flags
+    if kind.flags == ("unchanged",):
+        assert found.answered == []
+        return
+    assert set(kind.flags) - {"another-notebook"} <= set(flags)
+    if kind.points == (0, 0):
+        assert found.answered == []
+        return
+    assert {"05-attend-answer", "05-table-answer", "05-importance-answer"} == set(found.answered)
+    space = {}
+    exec("import torch", space)
+    for one in found.book["cells"]:
+        name = one["metadata"].get("nbgrader", {}).get("grade_id", "extra")
+        if one["cell_type"] == "code" and (name.endswith("-answer") or name == "extra"):
+            exec(one["source"], space)
+    assert space["attends_most_to"] == "on"
+    weights = space["attend"](*[space["torch"].ones(1, 2, 3)] * 3)[1]
+    assert weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert "값 벡터" in cell(found.book, "05-importance-answer")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
+def test_the_tests_of_a_transplanted_notebook_are_the_released_ones(kind, shop, release, tmp_path):
+    write_all(shop, tmp_path, [kind])
+    (entry,) = handed_in.find(tmp_path)
+    found = transplant(release, choose_notebook(release, entry)[0])
+    for one in release["cells"]:
+        described = one["metadata"].get("nbgrader", {})
+        if described.get("grade") and not described["solution"]:
+            assert cell(found.book, described["grade_id"]) == one["source"]
+
+
+def test_no_submission_costs_another_its_row(shop, tmp_path):
+    owners = write_all(shop, tmp_path, KINDS)
+    entries = handed_in.find(tmp_path)
+    assert len(entries) == len(owners) == len(KINDS)
+
+
+def test_names_of_platforms_and_macs_become_names_of_people(tmp_path):
+    for name in ("홍길동_12345_assignsubmission_file_", "kimminsu_late_123456_7891011_hw1.ipynb"):
+        assert handed_in.student_name(tmp_path / name) in ("홍길동", "kimminsu")
+    decomposed = unicodedata.normalize("NFD", "이서연") + ".ipynb"
+    assert handed_in.student_name(tmp_path / decomposed) == "이서연"
+
+
+def test_two_students_of_one_name_get_two_rows(shop, tmp_path):
+    for name in ("이서연", unicodedata.normalize("NFD", "이서연")):
+        (tmp_path / f"{name}.ipynb").write_bytes(solved(shop))
+    if len(list(tmp_path.iterdir())) == 1:
+        pytest.skip("this file system composes names")
+    first, second = handed_in.find(tmp_path)
+    assert {first.student, second.student} == {"이서연", "이서연 (2)"} and "same-name" in second.notes
+
+
+def test_commands_are_removed_without_breaking_the_code_around_them(release):
+    found = transplant(release, None)
+    code = "if True:\n    !pip install x\nx = 1 % 2\nprint('!no')"
+    cleaned = without_magic(code, found)
+    exec(cleaned)
+    assert "    pass  # removed: !pip install x" in cleaned and found.flags == ["commands-removed"]
+
+
+def test_exercises_are_chosen_by_chapter_kind_difficulty_and_minutes(exercises):
+    assert [e.id for e in choose(exercises, Wanted(names=("05-attend", "01-batch")))] == ["attend", "batch"]
+    assert all(e.set_name.startswith("05") for e in choose(exercises, Wanted(chapters=("05",))))
+    easy = choose(exercises, Wanted(difficulties=(1,), minutes=20))
+    assert easy and sum(e.minutes for e in easy) <= 20 and {e.difficulty for e in easy} == {1}
+    with pytest.raises(ValueError, match="no exercise is called 05-nothing"):
+        choose(exercises, Wanted(names=("05-nothing",)))
+    with pytest.raises(ValueError, match="no exercise fits"):
+        choose(exercises, Wanted(minutes=1))
+
+
+def test_the_graders_notebook_checks_its_own_tests(sheet):
+    book = grader_notebook(sheet, "x", "nonce")
+    names = [c.metadata["nbgrader"]["grade_id"] for c in book.cells if "nbgrader" in c.metadata]
+    watching = [name for name in names if name.startswith("zz-")]
+    assert watching == ["zz-05-attend-softmax-over-queries", "zz-05-table-story-not-numbers", "zz-canary"]
+    assert sum(c.metadata["nbgrader"].get("points", 0) for c in book.cells if "nbgrader" in c.metadata) == 10
+
+
+DESCRIBED = {
+    "name": "hw1",
+    "title": "과제 1",
+    "language": "ko",
+    "nonce": "n",
+    "exercises": [
+        {"name": "05-a", "title": "가", "points": 4, "manual": False, "messages": {"k": "틀렸습니다."}, "rubric": "", "model": ""},
+        {"name": "05-b", "title": "나", "points": 2, "manual": True, "messages": {}, "rubric": "r", "model": "m"},
+    ],
+}  # fmt: skip
+
+
+class Nothing:
+    flags = ()
+    answered = ("05-a-answer",)
+
+
+def said(**tests):
+    names = {
+        "05-a-test": ("Wrong", "x [k]"),
+        "zz-05-a-k": ("Wrong", "x [k]"),
+        "zz-canary": ("AssertionError", "n"),
+    }
+    names |= tests
+    listed = {name: {"ran": True, "error": e, "text": t} for name, (e, t) in names.items()}
+    return {"success": True, "tests": listed, "scores": {"05-a-test": 0.0}, "log": ""}
+
+
+def test_a_verdict_names_the_message_by_its_key():
+    assert verdict.judge(DESCRIBED, "s", Nothing, said())["messages"] == {"05-a": "k"}
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"zz-canary": (None, "")},
+        {"zz-canary": ("AssertionError", "another")},
+        {"zz-05-a-k": (None, "")},
+        {"zz-05-a-k": ("Wrong", "x [other]")},
+    ],
+)
+def test_a_check_of_the_checker_that_passes_is_tampering(tests):
+    result = verdict.judge(DESCRIBED, "s", Nothing, said(**tests))
+    assert "tampered" in result["flags"] and result["status"] == "look"
+
+
+def test_the_name_of_an_error_is_pythons_own_or_nothing():
+    result = verdict.judge(DESCRIBED, "s", Nothing, said(**{"05-a-test": ("SECRET", "SECRET")}))
+    assert result["messages"] == {"05-a": "error:Error"} and "SECRET" not in json.dumps(result)
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """An assignment with one result, as files."""
+    (tmp_path / "grader" / "results").mkdir(parents=True)
+    result = verdict.judge(DESCRIBED, "=김민수", Nothing, said())
+    result |= {"key": "s1", "seconds": 1.5, "answers": {"05-b": "=1+1\n둘째 줄"}}
+    (tmp_path / "grader" / "results" / "s1.json").write_text(json.dumps(result))
+    (tmp_path / "assignment.json").write_text(json.dumps(DESCRIBED))
+    return tmp_path
+
+
+def test_the_table_opens_right_in_excel(graded):
+    roster = graded / "roster.csv"
+    roster.write_bytes("student,name\n박서준,박 서준\n".encode("cp949"))
+    path = report.grades(graded, DESCRIBED, roster)
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    rows = report.read_csv(path)
+    assert [row["학생"] for row in rows] == ["'=김민수", "박서준"]
+    assert rows[0]["상태"] == "수동 채점 남음" and rows[1]["상태"] == "제출 없음"
+
+
+def test_points_by_hand_go_out_and_come_back(graded):
+    sheet = report.marks_sheet(graded, DESCRIBED)
+    (row,) = report.read_csv(sheet)
+    assert row["답"] == "'=1+1\n둘째 줄" and row["채점 기준"] == "r"
+    text = sheet.read_text("utf-8-sig").replace(",05-b,,", ',05-b,"1,5",').replace("2,,", "2,좋아요,")
+    sheet.write_text(text, encoding="cp949")
+    assert report.read_marks(graded, DESCRIBED, sheet) == 1
+    (row,) = report.read_csv(report.grades(graded, DESCRIBED))
+    assert (row["합계"], row["상태"]) == ("1.5", "정상")
+    sheet.write_text(text.replace("1,5", "7"), encoding="cp949")
+    with pytest.raises(ValueError, match="row 2: points must be 0 to 2, got '7'"):
+        report.read_marks(graded, DESCRIBED, sheet)
+
+
+def test_feedback_has_the_message_and_nothing_that_was_printed(graded):
+    (page,) = report.feedback(graded, DESCRIBED)
+    text = page.read_text("utf-8")
+    assert (
+        "틀렸습니다." in text and "&#x27;" not in text and "x [k]" not in text and '<html lang="ko">' in text
+    )
+
+
+def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch, capsys):
+    (tmp_path / "assignment.json").write_text(json.dumps(DESCRIBED))
+    monkeypatch.setattr("tutorial_lib.teaching.sandbox.missing", lambda: "no bubblewrap: say --unsafe")
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: True)
+    assert cli.main(["teach", "grade", str(tmp_path), str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "no bubblewrap: say --unsafe\n"
+
+
+def test_the_commands_say_what_is_wrong(tmp_path, capsys):
+    assert cli.main(["teach", "marks", str(tmp_path)]) == 2
+    assert "holds no assignment" in capsys.readouterr().err
+    assert cli.main(["teach", "list", "--language", "ko"]) == 0
+    listed = capsys.readouterr().out
+    assert "05-attend" in listed and "마스크를 쓰는 어텐션" in listed
+    with pytest.raises(ValueError, match="must be Latin letters"):
+        assign.build(tmp_path / "과제", ROOT / "exercises", Wanted(), language="ko", title="")
+
+
+@pytest.fixture
+def course(tmp_path, sheet, release, monkeypatch):
+    """An assignment whose engine is a stand-in: full points for what holds 'right', a stop at 'stop'."""
+    from tutorial_lib.teaching import grade
+
+    target = tmp_path / "hw1"
+    path = target / "grader" / "release" / "hw1" / "hw1.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(release))
+    described = {
+        "name": "hw1",
+        "title": "과제 1",
+        "language": "ko",
+        "nonce": "n",
+        "exercises": [assign.describe(sheet, exercise) for exercise in sheet.exercises],
+    }
+    (target / "assignment.json").write_text(json.dumps(described))
+    calls = []
+
+    def run(target, name, key, found, environment):
+        calls.append(key)
+        source = "".join(cell["source"] for cell in found.book["cells"])
+        if "raise a fault of ours" in source:
+            raise RuntimeError("ours")
+        if "stop" in source:
+            return {"success": False, "log": "DeadKernelError"}
+        return {
+            "success": True,
+            "tests": {
+                "05-attend-hidden": {"ran": True, "error": None, "text": ""},
+                "zz-canary": {"ran": True, "error": "AssertionError", "text": "n"},
+            },
+            "scores": {"05-attend-hidden": 4.0 * ("right" in source)},
+            "log": "",
+        }
+
+    monkeypatch.setattr(grade, "run", run)
+    monkeypatch.setattr(grade.sandbox, "missing", lambda: None)
+    submissions = tmp_path / "submissions"
+    submissions.mkdir()
+
+    def hand_in(student, **answers):
+        (submissions / f"{student}.ipynb").write_text(json.dumps(shop_book(answers)))
+
+    def shop_book(answers):
+        workshop = Workshop(json.loads(json.dumps(student_notebook(sheet, "x"))), {e: Solved for e in NAMES})
+        return workshop.book(**answers)
+
+    return target, submissions, hand_in, calls
+
+
+class Solved:
+    answer = "attend = right = 1"
+
+
+def test_a_run_goes_on_where_it_stopped_and_grades_only_what_changed(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, calls = course
+    hand_in("a", table="# 1")
+    hand_in("b", table="# 2")
+    first = grade(target, submissions)
+    assert [r["points"]["05-attend"] for r in first] == [4, 4] and len(calls) == 2
+    hand_in("b", table="# 3")
+    (submissions / "c.txt").write_text("no notebook")
+    assert len(grade(target, submissions)) == 3 and len(calls) == 3
+    assert len(grade(target, submissions, again=True)) == 3 and len(calls) == 5
+    half = target / "grader" / "results" / f"{first[0]['key']}.json"
+    half.rename(half.with_suffix(".part"))  # killed while writing
+    assert len(grade(target, submissions)) == 3 and len(calls) == 6
+
+
+def test_a_fault_of_ours_costs_nobody_else_a_grade(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, _ = course
+    hand_in("a", table="# raise a fault of ours")
+    hand_in("b")
+    bad, good = grade(target, submissions)
+    assert (bad["status"], bad["flags"]) == ("look", ["grader-failed"]) and "ours" in bad["log"]
+    assert good["points"]["05-attend"] == 4
+    rows = report.read_csv(report.grades(target, assign.load(target)))
+    assert [row["학생"] for row in rows] == ["a", "b"] and rows[0]["상태"] == "확인 필요"
+
+
+def test_an_answer_that_stops_the_kernel_does_not_take_the_others_with_it(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, _ = course
+    hand_in("a", table="# stop")
+    (row,) = grade(target, submissions)
+    assert row["points"]["05-attend"] == 4 and row["status"] == "look"
+    assert {"graded-one-by-one", "stopped:05-table"} <= set(row["flags"])
