@@ -8,7 +8,7 @@ PORT ?= 8000
 export PYTHONUTF8 = 1
 export HF_HUB_OFFLINE = 1
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks preview serve slow test-colab test-python linkcheck lint lock clean ladder mutants bench teach
+.PHONY: help book test notebooks preview serve seeds results slow test-colab test-python linkcheck lint lock clean ladder mutants bench teach
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ mutants: $(READY) ## plant faults one at a time: the tests must catch every one
 
 bench: $(READY) ## speed beside torch and Keras; writes benchmarks/results/speed.json
 	@$(BIN)/python benchmarks/speed.py
+
+seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER=05
+	@$(BIN)/python benchmarks/seeds.py $(CHAPTER)
+
+results: $(READY) ## run a chapter's long experiments again and store them: make results CHAPTER=02
+	$(BIN)/python benchmarks/chapter_$(CHAPTER).py
 
 slow: $(READY) ## what is too long for every commit; writes reports/slow.md
 	$(BIN)/python tests/slow.py

@@ -1,7 +1,8 @@
-"""The texts that the chapters measure on (first used in chapter 01)."""
+"""The texts that the chapters measure on, and stored results of experiments too long for a page (chapter 01 on)."""
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 
 BOOK_CORPUS_PARTS = ("train", "heldout")
@@ -27,3 +28,22 @@ def book_corpus(part: str) -> list[str]:
         raise ValueError(f"part must be 'train' or 'heldout', got {part!r}")
     path = resources.files("tutorial_lib") / f"assets/corpus_ko_{part}.txt"
     return path.read_text(encoding="utf-8").splitlines()
+
+
+def stored_results(name: str) -> dict:
+    """Return what an experiment too long for a page gave, as it was measured for this book.
+
+    Args:
+        name: of the experiment, such as "bottleneck".
+
+    Returns:
+        "command", "date", "machine", "versions", "seconds" and "seeds" of the runs, and "results".
+
+    Raises:
+        ValueError: if there is no such experiment; the message names those that there are.
+    """
+    folder = resources.files("tutorial_lib") / "assets" / "results"
+    names = sorted(path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json"))
+    if name not in names:
+        raise ValueError(f"name must be one of {names}, got {name!r}")
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
