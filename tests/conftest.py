@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "ext")]
 
-from browser import CHROMIUM_FLAGS, SITE, chromium_path, require, serve  # noqa: E402  (needs the path)
+from browser import CHROMIUM_FLAGS, SITE, chromium_path, serve  # noqa: E402  (needs the path)
+from needed import require  # noqa: E402
 
 # On a Python for which no torch is installed, the files that need it are left out, and the header says so.
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
