@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,12 +12,41 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-SUBMISSION_SECONDS = 240
+SUBMISSION_SECONDS = int(os.environ.get("GRADER_SUBMISSION_SECONDS", "240"))
 MOST_PROCESSES = 100  # of one submission
 MOST_SHARED = 50_000_000  # bytes in the folder that the kernel shares with us
+
+
+@contextmanager
+def only_run(course: Path) -> Iterator[Path]:
+    """A folder for as long as a run lasts. What a killed run has left behind is removed first.
+
+    Raises:
+        ValueError: if another run is grading this course.
+    """
+    with (course / "running").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(
+                file, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # the system lets go of it when this process ends
+        except OSError:
+            raise ValueError(
+                f"{course.parent} is being graded by another run: wait until it has ended"
+            ) from None
+        file.seek(0)
+        left = Path(file.read().strip())
+        if left.name.startswith("teach-"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="teach-") as folder:
+            os.chmod(folder, 0o711)  # the kernel is another user, and its sockets lie below
+            file.truncate(0)
+            file.write(folder)
+            file.flush()
+            yield Path(folder)
 
 
 class Engine:
@@ -83,7 +113,7 @@ def run(target: Path, name: str, key: str, found, environment: dict) -> dict:
     place = course / "submitted" / key / name / f"{name}.ipynb"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(found.book, ensure_ascii=False), encoding="utf-8")
-    folder = Path(tempfile.mkdtemp(prefix="k"))
+    folder = Path(tempfile.mkdtemp(prefix="k", dir=environment["GRADER_SCRATCH"]))
     try:
         folder.chmod(0o755)
         runtime, result, log = folder / "r", folder / "result.json", folder / "log"
