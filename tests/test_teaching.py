@@ -144,6 +144,9 @@ def test_exercises_are_chosen_by_chapter_kind_difficulty_and_minutes(exercises):
     assert all(e.set_name.startswith("05") for e in choose(exercises, Wanted(chapters=("05",))))
     easy = choose(exercises, Wanted(difficulties=(1,), minutes=20))
     assert easy and sum(e.minutes for e in easy) <= 20 and {e.difficulty for e in easy} == {1}
+    some = choose(exercises, Wanted(chapters=("01", "05"), difficulties=(1, 2), minutes=60))
+    assert sum(e.minutes for e in some) <= 60 and some == [e for e in exercises.values() if e in some]
+    assert {sum(e.minutes for e in some if e.set_name[:2] == c) > 10 for c in ("01", "05")} == {True}
     with pytest.raises(ValueError, match="no exercise is called 05-nothing"):
         choose(exercises, Wanted(names=("05-nothing",)))
     with pytest.raises(ValueError, match="no exercise fits"):

@@ -42,7 +42,7 @@ def show_list(arguments) -> None:
 
 def make_assignment(arguments) -> None:
     worth = {}
-    for text in arguments.points:
+    for text in split(arguments.points):
         name, _, value = text.partition("=")
         try:
             worth[name] = float(value)
@@ -151,11 +151,11 @@ def parser() -> argparse.ArgumentParser:
     one = command("assign", "choose exercises into an assignment", make_assignment)
     one.add_argument("--choose", default="", help="names, such as 05-attend,01-batch")
     one.add_argument("--chapters", default="", help="numbers, such as 01,05")
-    one.add_argument("--kinds", default="", help=", ".join(KINDS))
+    one.add_argument("--kinds", default="", help=f'of {", ".join(KINDS)}, such as "concept,find the bug"')
     one.add_argument("--difficulty", default="", help="such as 1,2")
     one.add_argument("--minutes", type=int, default=0, help="at most this long in all")
-    one.add_argument("--points", nargs="*", default=[], metavar="NAME=N", help="points other than the usual")
-    one.add_argument("--title", default="")
+    one.add_argument("--points", default="", help="other than the usual, such as 05-attend=10,05-table=3")
+    one.add_argument("--title", default="", help="heading of the notebook")
     one.add_argument(
         "--deadline",
         default="",
@@ -166,8 +166,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--exercises", type=Path, help="the book's folder exercises/")
 
     one = command("grade", "grade a folder of whatever was handed in", grade)
-    one.add_argument("submissions", type=Path)
-    one.add_argument("--workers", type=int, default=2)
+    one.add_argument("submissions", type=Path, help="folder with a file or folder per student")
+    one.add_argument("--workers", type=int, default=2, help="how many at a time (2)")
     one.add_argument("--seed", type=int, default=1, help="of the numbers in hidden tests")
     one.add_argument("--again", action="store_true", help="also what is graded and has not changed")
     one.add_argument("--roster", type=Path, help="CSV with the columns student, name, handed_in")
