@@ -84,7 +84,7 @@ def write(shop: Workshop, folder: Path, kinds: list[Kind]) -> dict[str, Kind]:
 
 
 class Watch(threading.Thread):
-    """Looks at this process and all below it twice a second: memory by part, and processor time."""
+    """Looks at this process and all below it every second: memory by part, and processor time."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -95,7 +95,7 @@ class Watch(threading.Thread):
     def run(self) -> None:
         from tutorial_lib.teaching.process import descendants
 
-        while not self.done.wait(0.5):
+        while not self.done.wait(1):
             parent, engines, rest = self.size(os.getpid()), 0.0, 0.0
             for pid in descendants(os.getpid()):
                 size, above = self.size(pid), self.parent
