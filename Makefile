@@ -61,7 +61,7 @@ seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER
 results: $(READY) ## run a chapter's long experiments again and store them: make results CHAPTER=02
 	$(BIN)/python benchmarks/chapter_$(CHAPTER).py
 
-slow: $(READY) ## what is too long for every commit; writes reports/slow.md
+slow: teach ## what is too long for every commit, hours; writes reports/slow.md
 	$(BIN)/python tests/slow.py
 
 test-colab: $(READY) ## run the notebooks in an environment held to colab-constraints.txt

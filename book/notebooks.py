@@ -56,6 +56,7 @@ def cell_id(source: str, kind: str, taken: set[str]) -> str:
 def inline(line: str) -> str:
     """One line of MyST as Markdown that Colab shows: roles and links that only Sphinx knows become text."""
     line = re.sub(r"\{(?:ref|numref|eq|doc|term)\}`([^`<]*?)\s*(?:<[^`>]*>)?`", r"\1", line)
+    line = re.sub(r"\]\(((?:\.\./)*exercises/\w+/\w+)\.md(?:#[\w-]*)?\)", r"](\1.ipynb)", line)
     line = re.sub(r"\[([^\]]+)\]\((?:\.\./)*[\w./-]*?(\d\d_\w+)\.md(?:#[\w-]*)?\)", r"[\1](\2.ipynb)", line)
     line = re.sub(r"\[([^\]]+)\]\((?:#[\w-]+|[\w./-]+\.md(?:#[\w-]*)?)\)", r"\1", line)
     return re.sub(r"^(\$\$.*\$\$|\$\$)[ \t]*\([\w-]+\)$", r"\1", line)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -15,14 +17,21 @@ CHECKS = {
     "the notebooks under Colab's versions": [sys.executable, "tests/colab.py"],
     "planted faults, each caught by a test": [sys.executable, "tests/mutants.py"],
     "the equality ladder": [sys.executable, "benchmarks/ladder.py"],
+    "bad submissions, one of each kind": [sys.executable, "tests/kinds.py"],
+    "500 submissions in one run": [sys.executable, "tests/kinds.py", "--many", "500", "--workers", "1"],
     "tests marked slow": [sys.executable, "-m", "pytest", "-q", "-m", "slow", "tests"],
 }
+CAN_GRADE = importlib.util.find_spec("nbgrader") is not None and shutil.which("bwrap") is not None
 NO_TESTS = 5  # pytest's way to say that nothing carries the mark
 
 
 def main() -> None:
     rows, failed = [], []
     for what, command in CHECKS.items():
+        if "tests/kinds.py" in command and not CAN_GRADE:
+            rows.append(f"| {what} | not run | 0 | needs `make teach` and bubblewrap |")
+            print(rows[-1], flush=True)
+            continue
         start = time.monotonic()
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         good = ran.returncode == 0 or (ran.returncode == NO_TESTS and "pytest" in command)

@@ -151,6 +151,7 @@ def test_labels_roles_and_links_become_text():
         inline("[chapter 05](05_scaled.md#sdpa-masks), [N](../../book/en/notation.md)")
         == "[chapter 05](05_scaled.ipynb), N"
     )
+    assert inline("[six](../../exercises/en/05_scaled.md)") == "[six](../../exercises/en/05_scaled.ipynb)"
     assert inline("$$ (eq-one)") == "$$"
     assert inline("[paper](https://arxiv.org/abs/1706.03762)") == "[paper](https://arxiv.org/abs/1706.03762)"
 

@@ -2,15 +2,18 @@
 
 import json
 import unicodedata
+import zipfile
 
 import pytest
 from conftest import ROOT
-from kinds import KINDS, NAMES, Workshop, solved, write_all
+from kind_files import NAMES, Workshop, solved, write_all
+from kind_list import KINDS
 
 from tutorial_lib.teaching import assign, cli, handed_in, library, report, verdict
 from tutorial_lib.teaching.assign import Wanted, choose
 from tutorial_lib.teaching.grade import choose_notebook
 from tutorial_lib.teaching.notebooks import Sheet, grader_notebook, student_notebook
+from tutorial_lib.teaching.roster import read_roster
 from tutorial_lib.teaching.transplant import transplant, without_magic
 
 LANGUAGE = "ko"
@@ -109,6 +112,25 @@ def test_two_students_of_one_name_get_two_rows(shop, tmp_path):
     assert {first.student, second.student} == {"이서연", "이서연 (2)"} and "same-name" in second.notes
 
 
+def test_canvas_says_late_in_the_name_of_the_file(shop, tmp_path):
+    for name in ("kim_late_123456_7891011_hw1", "lee_123456_7891011_hw1", "late_bird"):
+        (tmp_path / f"{name}.ipynb").write_bytes(solved(shop))
+    assert [(e.student, e.notes) for e in handed_in.find(tmp_path)] == [
+        ("kim", ("late",)),
+        ("late_bird", ()),
+        ("lee", ()),
+    ]
+
+
+def test_an_archive_of_many_large_files_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(handed_in, "MOST_BYTES", 3_000_000)
+    with zipfile.ZipFile(tmp_path / "kim.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(9):
+            archive.writestr(f"{number}.ipynb", b" " * 1_000_000)
+    (entry,) = handed_in.find(tmp_path)
+    assert len(entry.files) == 3 and entry.notes == ("too-large",)
+
+
 def test_commands_are_removed_without_breaking_the_code_around_them(release):
     found = transplant(release, None)
     code = "if True:\n    !pip install x\nx = 1 % 2\nprint('!no')"
@@ -122,6 +144,9 @@ def test_exercises_are_chosen_by_chapter_kind_difficulty_and_minutes(exercises):
     assert all(e.set_name.startswith("05") for e in choose(exercises, Wanted(chapters=("05",))))
     easy = choose(exercises, Wanted(difficulties=(1,), minutes=20))
     assert easy and sum(e.minutes for e in easy) <= 20 and {e.difficulty for e in easy} == {1}
+    some = choose(exercises, Wanted(chapters=("01", "05"), difficulties=(1, 2), minutes=60))
+    assert sum(e.minutes for e in some) <= 60 and some == [e for e in exercises.values() if e in some]
+    assert {sum(e.minutes for e in some if e.set_name[:2] == c) > 10 for c in ("01", "05")} == {True}
     with pytest.raises(ValueError, match="no exercise is called 05-nothing"):
         choose(exercises, Wanted(names=("05-nothing",)))
     with pytest.raises(ValueError, match="no exercise fits"):
@@ -140,6 +165,7 @@ DESCRIBED = {
     "name": "hw1",
     "title": "과제 1",
     "language": "ko",
+    "deadline": "2026-09-30 23:59",
     "nonce": "n",
     "exercises": [
         {"name": "05-a", "title": "가", "points": 4, "manual": False, "messages": {"k": "틀렸습니다."}, "rubric": "", "model": ""},
@@ -201,7 +227,7 @@ def graded(tmp_path):
 def test_the_table_opens_right_in_excel(graded):
     roster = graded / "roster.csv"
     roster.write_bytes("student,name\n박서준,박 서준\n".encode("cp949"))
-    path = report.grades(graded, DESCRIBED, roster)
+    path = report.grades(graded, DESCRIBED, read_roster(roster))
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
     rows = report.read_csv(path)
     assert [row["학생"] for row in rows] == ["'=김민수", "박서준"]
@@ -220,6 +246,17 @@ def test_points_by_hand_go_out_and_come_back(graded):
     sheet.write_text(text.replace("1,5", "7"), encoding="cp949")
     with pytest.raises(ValueError, match="row 2: points must be 0 to 2, got '7'"):
         report.read_marks(graded, DESCRIBED, sheet)
+
+
+def test_what_is_typed_into_the_table_of_points_outlives_another_run(graded):
+    sheet = report.marks_sheet(graded, DESCRIBED)
+    text = sheet.read_text("utf-8-sig").replace(",05-b,,", ",05-b,2,").replace("2,2,,", "2,2,좋아요,")
+    sheet.write_text(text, encoding="utf-8-sig")
+    (row,) = report.read_csv(report.marks_sheet(graded, DESCRIBED))
+    assert (row["점수"], row["의견"]) == ("2", "좋아요")
+    (row,) = report.read_csv(report.grades(graded, DESCRIBED))
+    assert row["상태"] == "수동 채점 남음"  # typed, but not handed over
+    assert report.read_marks(graded, DESCRIBED, sheet) == 1
 
 
 def test_feedback_has_the_message_and_nothing_that_was_printed(graded):
@@ -261,6 +298,7 @@ def course(tmp_path, sheet, release, monkeypatch):
         "name": "hw1",
         "title": "과제 1",
         "language": "ko",
+        "deadline": "",
         "nonce": "n",
         "exercises": [assign.describe(sheet, exercise) for exercise in sheet.exercises],
     }
@@ -318,6 +356,31 @@ def test_a_run_goes_on_where_it_stopped_and_grades_only_what_changed(course):
     half = target / "grader" / "results" / f"{first[0]['key']}.json"
     half.rename(half.with_suffix(".part"))  # killed while writing
     assert len(grade(target, submissions)) == 3 and len(calls) == 6
+
+
+def test_two_runs_do_not_grade_the_same_assignment_at_once(course):
+    from tutorial_lib.teaching.grade import grade
+    from tutorial_lib.teaching.process import only_run
+
+    target, submissions, hand_in, calls = course
+    hand_in("a")
+    with only_run(target / "grader") as folder:
+        assert folder.is_dir()
+        with pytest.raises(ValueError, match="is being graded by another run"):
+            grade(target, submissions)
+    assert not folder.exists() and calls == []
+    assert len(grade(target, submissions)) == 1
+
+
+def test_a_run_removes_what_a_killed_one_left(course, tmp_path):
+    from tutorial_lib.teaching.process import only_run
+
+    target, *_ = course
+    left = tmp_path / "teach-left"
+    (left / "k1").mkdir(parents=True)
+    (target / "grader" / "running").write_text(str(left))
+    with only_run(target / "grader"):
+        assert not left.exists()
 
 
 def test_a_fault_of_ours_costs_nobody_else_a_grade(course):

@@ -119,8 +119,8 @@
     return { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key] ?? null;
   }
 
-  /** About how wide a text is at 13 px: Hangul and other wide letters 13, the rest 7.5. */
-  const roughly = (text) => [...text].reduce((sum, c) => sum + (c > "\u10ff" ? 13 : 7.5), 0);
+  /** About how wide a text is at 13 px, in the widest font that a system may have: too much room rather than too little. */
+  const roughly = (text) => [...text].reduce((sum, c) => sum + (c > "\u10ff" || /[mwMW@%<>]/.test(c) ? 13 : 8.2), 0);
   const clamp = (x, size) => Math.max(0, Math.min(size - 1, x));
 
   /* ---- parts that both views use ---- */
@@ -600,8 +600,8 @@
       })] : []),
       el("p.hint", {}, words.queries), chips.node, el("p.hint", {}, words.pick),
       el("div.both", {},
-        el("div.read", {}, title, first, one, spread, flat, secondTitle, second),
-        el("div", {}, el("p.head", {}, words.all), onMap.node, legend(data.edges, words, data.kinds.length > 1).node)),
+        el("div.read.roomy", {}, title, first, one, spread, flat, secondTitle, second),
+        el("div.side", {}, el("p.head", {}, words.all), onMap.node, legend(data.edges, words, data.kinds.length > 1).node)),
       live);
     compute();
     state.k = pinned.k = result.rows[state.q].weights.indexOf(Math.max(...result.rows[state.q].weights));

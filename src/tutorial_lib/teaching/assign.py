@@ -23,7 +23,7 @@ class Wanted:
     chapters: tuple[str, ...] = ()  # such as 05
     kinds: tuple[str, ...] = ()
     difficulties: tuple[int, ...] = ()
-    minutes: int = 0  # in all: exercises are taken in order as long as they fit
+    minutes: int = 0  # in all: the chapters take turns, as long as something fits
 
 
 def choose(exercises: dict[str, Exercise], wanted: Wanted) -> list[Exercise]:
@@ -43,15 +43,25 @@ def choose(exercises: dict[str, Exercise], wanted: Wanted) -> list[Exercise]:
         and (not wanted.difficulties or exercise.difficulty in wanted.difficulties)
     ]
     if wanted.minutes:
-        fitting, used = [], 0
-        for exercise in chosen:
-            if used + exercise.minutes <= wanted.minutes:
-                fitting.append(exercise)
-                used += exercise.minutes
-        chosen = fitting
+        chosen = fitting(chosen, wanted.minutes)
     if not chosen:
         raise ValueError("no exercise fits: loosen chapters, kinds, difficulty or minutes")
     return chosen
+
+
+def fitting(exercises: list[Exercise], minutes: int) -> list[Exercise]:
+    """Those that fit into the time, in their order; the chapters take turns, so that each has its share."""
+    waiting: dict[str, list[Exercise]] = {}
+    for exercise in exercises:
+        waiting.setdefault(exercise.set_name, []).append(exercise)
+    taken, used = [], 0
+    while any(waiting.values()):
+        for own in waiting.values():
+            if own and used + own[0].minutes <= minutes:
+                taken.append(own[0])
+                used += own[0].minutes
+            del own[:1]
+    return [exercise for exercise in exercises if exercise in taken]
 
 
 def build(

@@ -10,6 +10,7 @@ from pathlib import Path
 from tutorial_lib.teaching import assign, library, report
 from tutorial_lib.teaching.checking import digest
 from tutorial_lib.teaching.notebooks import grade_name
+from tutorial_lib.teaching.roster import Person, read_roster, read_time
 from tutorial_lib.teaching.source import KINDS
 from tutorial_lib.teaching.words import number
 
@@ -41,7 +42,7 @@ def show_list(arguments) -> None:
 
 def make_assignment(arguments) -> None:
     worth = {}
-    for text in arguments.points:
+    for text in split(arguments.points):
         name, _, value = text.partition("=")
         try:
             worth[name] = float(value)
@@ -77,9 +78,9 @@ def make_assignment(arguments) -> None:
 def grade(arguments) -> None:
     from tutorial_lib.teaching.grade import grade as grade_all
 
-    described = assign.load(arguments.folder)
+    described, people = assign.load(arguments.folder), roster(arguments, assign.load(arguments.folder))
     if arguments.unsafe:
-        say("WARNING: --unsafe: every submission runs with all that you may do on this machine.")
+        sys.stderr.write("WARNING: --unsafe: each submission may do on this machine all that you may do.\n")
 
     def progress(done: int, total: int, result: dict) -> None:
         filled = round(24 * done / total)
@@ -97,16 +98,27 @@ def grade(arguments) -> None:
     )
     look = [result["student"] for result in found if result["status"] == "look"]
     say(f"{len(found)} graded; to be looked at: {', '.join(look) or 'none'}")
-    say(f"grades: {report.grades(arguments.folder, described, arguments.roster)}")
+    say(f"grades: {report.grades(arguments.folder, described, people)}")
     if any(exercise["manual"] for exercise in described["exercises"]):
         say(f"points by hand: {report.marks_sheet(arguments.folder, described)}")
 
 
+def roster(arguments, described: dict) -> list[Person] | None:
+    """The people of --roster, with a word where hand-in times cannot be compared."""
+    people = read_roster(arguments.roster) if arguments.roster else None
+    if any(person.handed_in for person in people or ()) and read_time(described["deadline"]) is None:
+        say(
+            f"note: the deadline {described['deadline']!r} is no time such as 2026-09-30 23:59, "
+            "so nobody can be told to be late"
+        )
+    return people
+
+
 def marks(arguments) -> None:
-    described = assign.load(arguments.folder)
+    described, people = assign.load(arguments.folder), roster(arguments, assign.load(arguments.folder))
     if arguments.filled:
         say(f"{report.read_marks(arguments.folder, described, arguments.filled)} points taken over")
-        say(f"grades: {report.grades(arguments.folder, described, arguments.roster)}")
+        say(f"grades: {report.grades(arguments.folder, described, people)}")
     else:
         say(f"fill in: {report.marks_sheet(arguments.folder, described)}")
 
@@ -139,27 +151,31 @@ def parser() -> argparse.ArgumentParser:
     one = command("assign", "choose exercises into an assignment", make_assignment)
     one.add_argument("--choose", default="", help="names, such as 05-attend,01-batch")
     one.add_argument("--chapters", default="", help="numbers, such as 01,05")
-    one.add_argument("--kinds", default="", help=", ".join(KINDS))
+    one.add_argument("--kinds", default="", help=f'of {", ".join(KINDS)}, such as "concept,find the bug"')
     one.add_argument("--difficulty", default="", help="such as 1,2")
     one.add_argument("--minutes", type=int, default=0, help="at most this long in all")
-    one.add_argument("--points", nargs="*", default=[], metavar="NAME=N", help="points other than the usual")
-    one.add_argument("--title", default="")
-    one.add_argument("--deadline", default="", help="shown to students as you write it")
+    one.add_argument("--points", default="", help="other than the usual, such as 05-attend=10,05-table=3")
+    one.add_argument("--title", default="", help="heading of the notebook")
+    one.add_argument(
+        "--deadline",
+        default="",
+        help='shown to students as you write it; like "2026-09-30 23:59", late ones can be told',
+    )
     one.add_argument("--language", choices=("en", "ko"), default="en")
     one.add_argument("--private", type=Path, help="folder with hidden tests of your own")
     one.add_argument("--exercises", type=Path, help="the book's folder exercises/")
 
     one = command("grade", "grade a folder of whatever was handed in", grade)
-    one.add_argument("submissions", type=Path)
-    one.add_argument("--workers", type=int, default=2)
+    one.add_argument("submissions", type=Path, help="folder with a file or folder per student")
+    one.add_argument("--workers", type=int, default=2, help="how many at a time (2)")
     one.add_argument("--seed", type=int, default=1, help="of the numbers in hidden tests")
     one.add_argument("--again", action="store_true", help="also what is graded and has not changed")
-    one.add_argument("--roster", type=Path, help="CSV with the columns student and name")
+    one.add_argument("--roster", type=Path, help="CSV with the columns student, name, handed_in")
     one.add_argument("--unsafe", action="store_true", help="run submissions without any protection")
 
     one = command("marks", "points by hand: write the table, or read it with --filled", marks)
-    one.add_argument("--filled", type=Path)
-    one.add_argument("--roster", type=Path)
+    one.add_argument("--filled", type=Path, help="the table with your points, such as course/hw1/by_hand.csv")
+    one.add_argument("--roster", type=Path, help="as for grade")
 
     command("feedback", "write a page for each student, without hidden tests", give_feedback)
 
@@ -181,7 +197,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     try:
         arguments.action(arguments)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:

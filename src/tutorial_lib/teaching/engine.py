@@ -16,6 +16,7 @@ from pathlib import Path
 
 MEMORY = 2_000_000_000  # bytes, of this process
 CELL_SECONDS = int(os.environ.get("GRADER_CELL_SECONDS", "20"))
+START_SECONDS = int(os.environ.get("GRADER_START_SECONDS", "120"))  # until a kernel answers
 
 
 def course_api(course: Path, *, runtime: Path | None = None):
@@ -32,7 +33,7 @@ def course_api(course: Path, *, runtime: Path | None = None):
     config.ClearSolutions.enabled = False  # the grader's version has empty answers already
     config.Execute.timeout = CELL_SECONDS
     config.Execute.iopub_timeout = 10
-    config.Execute.startup_timeout = 120
+    config.Execute.startup_timeout = START_SECONDS
     if runtime is not None:  # no network inside: talk through files
         config.KernelManager.transport = "ipc"
         config.KernelManager.ip = str(runtime / "k")

@@ -11,15 +11,14 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tutorial_lib.teaching import assign, sandbox, verdict
-from tutorial_lib.teaching.handed_in import Entry, find, read_notebook
-from tutorial_lib.teaching.process import close_engines, run
+from tutorial_lib.teaching.handed_in import Entry, listed, read, read_notebook
+from tutorial_lib.teaching.process import close_engines, only_run, run
 from tutorial_lib.teaching.transplant import Found, grade_id, recognised, transplant
 
 
@@ -59,35 +58,38 @@ def grade(
         progress: called after each student with how many are done, how many there are, and the result.
 
     Raises:
-        ValueError: if the assignment is missing, or there is no sandbox and `unsafe` is not said.
+        ValueError: if the assignment is missing, another run is at it, or there is no sandbox and `unsafe`
+            is not said.
     """
     described = assign.load(target)
     if not unsafe and (lacking := sandbox.missing()):
         raise ValueError(lacking)
-    entries = find(submissions)
+    entries = listed(submissions)
     release = json.loads(release_path(target, described).read_text(encoding="utf-8"))
     for cell in release["cells"]:
         cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
     results, done = [], 0
-    with tempfile.TemporaryDirectory(prefix="teach-") as folder:
+    with only_run(target / "grader") as folder:
         environment = {
             **os.environ,
             **sandbox.quiet(),
-            **sandbox.install_kernel(Path(folder), unsafe=unsafe),
+            **sandbox.install_kernel(folder, unsafe=unsafe),
+            "GRADER_SCRATCH": str(folder),
             "GRADER_SEED": str(seed),
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         }
 
-        def one(entry: Entry) -> dict:
-            try:
+        def one(student: str, path: Path, notes: tuple[str, ...]) -> dict:
+            try:  # read here and not before, so that memory holds no more than is being graded
+                entry = read(student, path, notes)
                 return grade_one(target, described, release, entry, environment, unsafe, again, seed)
             except Exception as error:  # a fault of ours must not cost the other students their grades
-                failed = verdict.failed(described, entry.student, f"{type(error).__name__}: {error}")
-                return store(target, failed | {"key": student_key(entry.student), "seconds": 0})
+                failed = verdict.failed(described, student, f"{type(error).__name__}: {error}")
+                return store(target, failed | {"key": student_key(student), "seconds": 0})
 
         pool = ThreadPoolExecutor(max_workers=max(1, workers))
         try:
-            for future in as_completed([pool.submit(one, entry) for entry in entries]):
+            for future in as_completed([pool.submit(one, *entry) for entry in entries]):
                 done += 1
                 results.append(future.result())
                 if progress:

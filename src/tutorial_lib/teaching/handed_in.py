@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LARGEST = 20_000_000  # bytes of one notebook
+MOST_BYTES = 100_000_000  # read per student, archives unpacked
 MOST_FILES = 500  # looked at per student
 IGNORED = re.compile(r"(^|/)(\._|\.ipynb_checkpoints|__MACOSX|\.DS_Store|Thumbs\.db)")
 # Moodle and Canvas append numbers and words to the student's name.
 APPENDED = re.compile(r"_\d+_assignsubmission_file_?.*$|(_late)?_\d{3,}_\d{3,}_.*$|_\d{4,}$", re.IGNORECASE)
+LATE = re.compile(r"_late_\d{3,}_", re.IGNORECASE)  # Canvas says so in the name of the file
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,34 @@ class Entry:
 
 
 def find(folder: Path) -> list[Entry]:
-    """One entry per file or folder, in the order of the names; never fewer.
+    """Everything that was handed in, read."""
+    return [read(*one) for one in listed(folder)]
+
+
+def listed(folder: Path) -> list[tuple[str, Path, tuple[str, ...]]]:
+    """Student, file or folder, and flags, in the order of the names: one per file or folder, never fewer.
 
     Raises:
         ValueError: if `folder` is no folder.
     """
     if not folder.is_dir():
         raise ValueError(f"submissions must be a folder, got {folder}")
-    entries, taken = [], {}
+    found, taken = [], {}
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if IGNORED.search(path.name):
             continue
-        name = student_name(path)
+        name, notes = student_name(path), ["late"] if LATE.search(path.name) else []
         taken[name] = taken.get(name, 0) + 1
-        files, notes = collect(path)
         if taken[name] > 1:
             name, notes = f"{name} ({taken[name]})", [*notes, "same-name"]
-        entries.append(Entry(name, tuple(files), tuple(notes)))
-    return entries
+        found.append((name, path, tuple(notes)))
+    return found
+
+
+def read(student: str, path: Path, notes: tuple[str, ...] = ()) -> Entry:
+    """The content of what one student handed in."""
+    files, flags = collect(path)
+    return Entry(student, tuple(files), (*notes, *flags))
 
 
 def student_name(path: Path) -> str:
@@ -64,7 +76,7 @@ def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str]]:
     """All files below a path with their content, and flags."""
     files: list[tuple[str, bytes]] = []
     notes: list[str] = []
-    waiting = [path]
+    waiting, room = [path], MOST_BYTES
     while waiting and len(files) < MOST_FILES:
         item = waiting.pop(0)
         try:
@@ -75,16 +87,16 @@ def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str]]:
                 waiting.extend(sorted(item.iterdir()))
             elif not stat.S_ISREG(mode):
                 notes.append("link-or-device")
-            elif item.stat().st_size > LARGEST:
+            elif item.stat().st_size > min(LARGEST, room):
                 notes.append("too-large")
             else:
                 content = item.read_bytes()
+                inner, flags = [(item.name, content)], []
                 if content[:4] == b"PK\x03\x04":
-                    inner, flags = unpack(content)
-                    files += inner
-                    notes += flags
-                else:
-                    files.append((item.name, content))
+                    inner, flags = unpack(content, room)
+                files += inner
+                notes += flags
+                room -= sum(len(data) for _, data in inner)
         except OSError:
             notes.append("not-readable")
     if waiting:
@@ -92,20 +104,22 @@ def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str]]:
     return files, list(dict.fromkeys(notes))
 
 
-def unpack(content: bytes) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """The files of a zip archive, none read beyond the limit, whatever the archive says of their size."""
+def unpack(content: bytes, room: int = MOST_BYTES) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The files of a zip archive, none read beyond the limits, whatever the archive says of their size."""
     files, notes = [], []
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist()[:MOST_FILES]:
                 if member.is_dir() or IGNORED.search(member.filename):
                     continue
+                most = min(LARGEST, room)
                 with archive.open(member) as stream:
-                    data = stream.read(LARGEST + 1)
-                if len(data) > LARGEST:
+                    data = stream.read(most + 1)
+                if len(data) > most:
                     notes.append("too-large")
                     break
                 files.append((member.filename, data))
+                room -= len(data)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError, ValueError):
         notes.append("broken-archive")
     except Exception:  # zlib.error and whatever a forged archive brings

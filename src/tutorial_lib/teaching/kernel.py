@@ -71,6 +71,10 @@ def limit_output() -> None:
 
 
 def main() -> None:
+    if os.environ.get("GRADER_SANDBOX") != "1":  # a sandbox sees to it itself
+        from tutorial_lib.teaching.engine import die_with_parent
+
+        die_with_parent()
     set_limits()
     limit_output()
     # Loaded before the kernel answers: the seconds of a cell are the student's own.

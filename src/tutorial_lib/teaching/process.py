@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,12 +12,41 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-SUBMISSION_SECONDS = 240
+SUBMISSION_SECONDS = int(os.environ.get("GRADER_SUBMISSION_SECONDS", "240"))
 MOST_PROCESSES = 100  # of one submission
 MOST_SHARED = 50_000_000  # bytes in the folder that the kernel shares with us
+
+
+@contextmanager
+def only_run(course: Path) -> Iterator[Path]:
+    """A folder for as long as a run lasts. What a killed run has left behind is removed first.
+
+    Raises:
+        ValueError: if another run is grading this course.
+    """
+    with (course / "running").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(
+                file, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # the system lets go of it when this process ends
+        except OSError:
+            raise ValueError(
+                f"{course.parent} is being graded by another run: wait until it has ended"
+            ) from None
+        file.seek(0)
+        left = Path(file.read().strip())
+        if left.name.startswith("teach-"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="teach-") as folder:
+            os.chmod(folder, 0o711)  # the kernel is another user, and its sockets lie below
+            file.truncate(0)
+            file.write(folder)
+            file.flush()
+            yield Path(folder)
 
 
 class Engine:
@@ -83,7 +113,7 @@ def run(target: Path, name: str, key: str, found, environment: dict) -> dict:
     place = course / "submitted" / key / name / f"{name}.ipynb"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(found.book, ensure_ascii=False), encoding="utf-8")
-    folder = Path(tempfile.mkdtemp(prefix="k"))
+    folder = Path(tempfile.mkdtemp(prefix="k", dir=environment["GRADER_SCRATCH"]))
     try:
         folder.chmod(0o755)
         runtime, result, log = folder / "r", folder / "result.json", folder / "log"
@@ -119,18 +149,24 @@ def too_much(pid: int, runtime: Path, deadline: float) -> str:
 
 def descendants(pid: int) -> list[int]:
     """All processes below this one; none where the machine does not tell (no /proc)."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after = path.read_text(errors="replace").rpartition(")")[2].split()
-            children.setdefault(int(after[1]), []).append(int(path.parent.name))
-        except (OSError, IndexError, ValueError):
-            continue
+    if not Path("/proc/self/task").exists():
+        return []
     found, waiting = [], [pid]
     while waiting:
-        below = children.get(waiting.pop(), [])
+        below = children(waiting.pop())
         found += below
         waiting += below
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """The processes that any thread of this one has started and that have not been waited for."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):  # its own threads: far fewer than all of /proc
+        try:
+            found += [int(number) for number in path.read_text().split()]
+        except OSError:
+            continue
     return found
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
+from tutorial_lib.teaching.roster import Person, find_person, lateness
+from tutorial_lib.teaching.tables import read_csv, safe, write_csv
 from tutorial_lib.teaching.words import number
 
 HEADINGS = {
     "en": {
         "student": "student", "name": "name", "status": "status", "flags": "flags", "auto": "automatic",
-        "manual": "by hand", "total": "total", "of": "out of", "seconds": "seconds",
+        "manual": "by hand", "total": "total", "of": "out of", "seconds": "seconds", "late": "late",
         "ok": "ok", "look": "look at it", "nothing": "nothing", "waiting": "points by hand missing",
         "points": "points", "comment": "comment", "answer": "answer", "exercise": "exercise",
         "rubric": "rubric", "model": "model answer", "passed": "All tests pass.",
@@ -23,7 +23,7 @@ HEADINGS = {
     },
     "ko": {
         "student": "학생", "name": "이름", "status": "상태", "flags": "표시", "auto": "자동 채점",
-        "manual": "수동 채점", "total": "합계", "of": "만점", "seconds": "걸린 시간(초)",
+        "manual": "수동 채점", "total": "합계", "of": "만점", "seconds": "걸린 시간(초)", "late": "지각",
         "ok": "정상", "look": "확인 필요", "nothing": "제출 없음", "waiting": "수동 채점 남음",
         "points": "점수", "comment": "의견", "answer": "답", "exercise": "문제",
         "rubric": "채점 기준", "model": "모범 답안", "passed": "모든 테스트를 통과했습니다.",
@@ -38,35 +38,6 @@ def results(target: Path) -> list[dict]:
     """Every stored result of an assignment, by student."""
     found = [json.loads(p.read_text(encoding="utf-8")) for p in (target / "grader/results").glob("*.json")]
     return sorted(found, key=lambda result: result["student"])
-
-
-def safe(value: object) -> object:
-    """A text that Excel does not take for a formula."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
-
-
-def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
-    """UTF-8 with the mark by which Excel knows it, so that Hangul is right."""
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        csv.writer(file).writerows([safe(value) for value in row] for row in rows)
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV from Excel, Korean Windows included; names and values without space around them."""
-    content = path.read_bytes()
-    for encoding in ("utf-8-sig", "cp949"):
-        try:
-            text = content.decode(encoding)
-            break
-        except UnicodeDecodeError:
-            continue
-    else:
-        raise ValueError(f"{path} must be UTF-8 or CP949")
-    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
-    rows = list(csv.reader(text.splitlines(keepends=True), delimiter=delimiter))
-    return [dict(zip(map(str.strip, rows[0]), map(str.strip, row), strict=False)) for row in rows[1:] if row]
 
 
 def given_by_hand(target: Path) -> dict[str, dict]:
@@ -86,14 +57,20 @@ def marked(described: dict, result: dict, hand: dict) -> tuple[float, float, boo
     return auto, manual, waiting
 
 
-def grades(target: Path, described: dict, roster: Path | None = None) -> Path:
+def grades(target: Path, described: dict, roster: list[Person] | None = None) -> Path:
     """Write `grades.csv`: one row per student, and one for each name of the roster that handed in nothing."""
-    words, hand = HEADINGS[described["language"]], given_by_hand(target)
+    words, language = HEADINGS[described["language"]], described["language"]
     exercises, best = described["exercises"], sum(e["points"] for e in described["exercises"])
-    listed = {row["student"]: row.get("name", "") for row in read_csv(roster)} if roster else {}
-    names = ["student", "name", "status", "flags", "auto", "manual", "total", "of"]
+    hand, missing, strangers = given_by_hand(target), list(roster or []), set()
+    names = ["student", "name", "status", "flags", "late", "auto", "manual", "total", "of"]
     rows = [[*(words[n] for n in names), *(f"{e['name']} {e['title']}" for e in exercises), words["seconds"]]]
     for result in results(target):
+        person, flags = find_person(missing, result["student"]), list(result["flags"])
+        if person:
+            missing.remove(person)
+        elif roster:
+            flags.append("not-in-roster")
+            strangers.add(result["student"])
         auto, manual, waiting = marked(described, result, hand)
         state = words["waiting"] if waiting and result["status"] == "ok" else words[result["status"]]
         own = hand.get(result["key"], {})
@@ -101,29 +78,41 @@ def grades(target: Path, described: dict, roster: Path | None = None) -> Path:
             own.get(e["name"], {}).get("points", "") if e["manual"] else result["points"][e["name"]]
             for e in exercises
         ]
-        row = [result["student"], listed.pop(result["student"], ""), state, " ".join(result["flags"])]
+        who = [person.student, person.name] if person else [result["student"], ""]
+        late = lateness(described["deadline"], person, "late" in flags, language)
+        row = [*who, state, " ".join(flag for flag in flags if flag != "late"), late]
         rows.append([*row, auto, manual, auto + manual, best, *each, result["seconds"]])
-    for student, name in listed.items():
-        rows.append([student, name, words["nothing"], "nothing-handed-in", 0, 0, 0, best])
+    for person in missing:
+        state, flag = ("look", "same-name") if person.name in strangers else ("nothing", "nothing-handed-in")
+        rows.append([person.student, person.name, words[state], flag, "", 0, 0, 0, best])
     write_csv(target / "grades.csv", rows)
     return target / "grades.csv"
 
 
 def marks_sheet(target: Path, described: dict) -> Path:
-    """Write `by_hand.csv`: an answer per row, with an empty place for points and comment."""
-    words, hand = HEADINGS[described["language"]], given_by_hand(target)
+    """Write `by_hand.csv`: an answer per row, with a place for points and comment.
+
+    What somebody has typed into the table and not yet handed over with `--filled` stays in it.
+    """
+    words, hand, path = HEADINGS[described["language"]], given_by_hand(target), target / "by_hand.csv"
     rows = [
         [words[n] for n in ("student", "exercise", "points", "of", "comment", "answer", "rubric", "model")]
     ]
+    typed = {}
+    for row in read_csv(path) if path.exists() else ():
+        if row.get(words["points"]) or row.get(words["comment"]):
+            own = {"points": row.get(words["points"], ""), "comment": row.get(words["comment"], "")}
+            typed[row.get(words["student"]), row.get(words["exercise"])] = own
     for result in results(target):
         for exercise in described["exercises"]:
             if exercise["name"] in result["answers"]:
                 own = hand.get(result["key"], {}).get(exercise["name"], {})
+                own = typed.get((safe(result["student"]), exercise["name"]), own)
                 row = [result["student"], exercise["name"], own.get("points", ""), exercise["points"]]
                 row += [own.get("comment", ""), result["answers"][exercise["name"]]]
                 rows.append([*row, exercise["rubric"], exercise["model"]])
-    write_csv(target / "by_hand.csv", rows)
-    return target / "by_hand.csv"
+    write_csv(path, rows)
+    return path
 
 
 def read_marks(target: Path, described: dict, sheet: Path) -> int:

@@ -30,9 +30,9 @@ def missing() -> str | None:
     """
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         return (
-            "bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap; it exists for Linux only). "
-            "Submissions are programs by strangers: install it, grade on a Linux machine, or run them without "
-            "any protection by saying --unsafe"
+            "nothing was graded, because bubblewrap is not installed and submissions are programs by strangers: "
+            "install it (Linux only; Debian, Ubuntu: sudo apt install bubblewrap), or say --unsafe to run them "
+            "without any protection"
         )
     choices = ["1", "0"] if os.getuid() == 0 and shutil.which("setpriv") else ["0"]
     for choice in choices:
@@ -43,7 +43,18 @@ def missing() -> str | None:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if tried.stdout.strip() == "inside":
             return None
-    return f"bubblewrap does not work here: {tried.stderr.strip()[-300:] or tried.returncode}"
+    return (
+        f"nothing was graded, because bubblewrap does not work here{forbidden()}: "
+        f"{tried.stderr.strip()[-300:] or tried.returncode}"
+    )
+
+
+def forbidden() -> str:
+    """How to lift the usual ban, where the machine has it (Ubuntu 24.04 and later)."""
+    switch = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    if switch.exists() and switch.read_text().strip() == "1":
+        return " (until you say: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+    return ""
 
 
 def as_nobody() -> bool:
