@@ -36,7 +36,7 @@ def main() -> None:
     subprocess.run([python, "-m", "compileall", "-q", ROOT / "src", ROOT / "book"], check=True)
     sys.exit(
         subprocess.run(
-            [python, "-m", "pytest", "-q", "-m", "not browser", ROOT / "tests"], cwd=ROOT
+            [python, "-m", "pytest", "-q", "-m", "not browser and not slow", ROOT / "tests"], cwd=ROOT
         ).returncode
     )
 
