@@ -1,8 +1,8 @@
 """Chapter 03, too long for its page, with five seeds: the penalty's coefficient, and pooling in place of hops.
 
-    python benchmarks/chapter_03.py                    # about two minutes of CPU
-    python benchmarks/chapter_03.py --only pooling     # one of the two
-    python benchmarks/chapter_03.py --seeds 0 1        # shows, but stores nothing
+    python benchmarks/chapter_03.py                         # about two minutes of CPU
+    python benchmarks/chapter_03.py --only hops_or_pooling     # one of the two
+    python benchmarks/chapter_03.py --seeds 0 1             # shows, but stores nothing
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chapters import definitions, store
 SEEDS = [0, 1, 2, 3, 4]
 RUNS = {
     "hops": [{"coefficient": c} for c in (0.0, 0.01, 0.1, 1.0, 10.0)],
-    "pooling": [{"summary": how} for how in ("mean", "max")],
+    "hops_or_pooling": [{"summary": how} for how in ("mean", "max")],
 }
 
 
