@@ -1,8 +1,8 @@
 """Chapter 03, too long for its page, with five seeds: the penalty's coefficient, and pooling in place of hops.
 
-    python benchmarks/chapter_03.py                         # about two minutes of CPU
-    python benchmarks/chapter_03.py --only hops_or_pooling     # one of the two
-    python benchmarks/chapter_03.py --seeds 0 1             # shows, but stores nothing
+python benchmarks/chapter_03.py                         # about two minutes of CPU
+python benchmarks/chapter_03.py --only hops_or_pooling  # one of the two
+python benchmarks/chapter_03.py --seeds 0 1             # shows, but stores nothing
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ RUNS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--only", choices=RUNS)
     arguments = parser.parse_args()
