@@ -1,8 +1,10 @@
 """Chapter 03, too long for its page, with five seeds: the penalty's coefficient, and pooling in place of hops.
 
-python benchmarks/chapter_03.py                         # about two minutes of CPU
-python benchmarks/chapter_03.py --only hops_or_pooling  # one of the two
-python benchmarks/chapter_03.py --seeds 0 1             # shows, but stores nothing
+    python benchmarks/chapter_03.py                         # about two minutes of CPU
+    python benchmarks/chapter_03.py --only hops_or_pooling  # one of the two
+    python benchmarks/chapter_03.py --seeds 0 1             # shows, but stores nothing
+
+Writes src/tutorial_lib/assets/results/hops.json and hops_or_pooling.json.
 """
 
 from __future__ import annotations
