@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import time
 from pathlib import Path
 
 from tutorial_lib.teaching import assign, library, report
@@ -82,10 +83,13 @@ def grade(arguments) -> None:
     if arguments.unsafe:
         sys.stderr.write("WARNING: --unsafe: each submission may do on this machine all that you may do.\n")
 
+    start = time.monotonic()
+
     def progress(done: int, total: int, result: dict) -> None:
-        filled = round(24 * done / total)
+        filled, left = round(24 * done / total), (time.monotonic() - start) / done * (total - done)
+        told = f", about {-(-left // 60):.0f} min left" if done < total else ""
         flags = f"  {' '.join(result['flags'])}" if result["flags"] else ""
-        say(f"[{'#' * filled}{'.' * (24 - filled)}] {done}/{total}  {result['student']}{flags}")
+        say(f"[{'#' * filled}{'.' * (24 - filled)}] {done}/{total}{told}  {result['student']}{flags}")
 
     found = grade_all(
         arguments.folder,
