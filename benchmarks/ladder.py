@@ -90,6 +90,7 @@ class Pair(NamedTuple):
     leaves: list[Tensor] | tuple[Tensor, Tensor]
     note: str = ""
     float64_limit: float = 1e-12
+    float32_limit: float = 1e-5
 
 
 def climb(groups: tuple[Callable[[torch.dtype], Iterator[Pair]], ...]) -> Iterator[Rung]:
@@ -97,7 +98,7 @@ def climb(groups: tuple[Callable[[torch.dtype], Iterator[Pair]], ...]) -> Iterat
     for dtype in (torch.float32, torch.float64):
         for pairs in groups:
             for pair in pairs(dtype):
-                limit = pair.float64_limit if dtype == torch.float64 else 1e-5
+                limit = pair.float64_limit if dtype == torch.float64 else pair.float32_limit
                 value, gradient = difference(pair.compute, pair.compute_reference, pair.leaves)
                 name = str(dtype).removeprefix("torch.")
                 yield Rung(pair.ours, pair.reference, name, value, gradient, limit, pair.note)
@@ -312,7 +313,11 @@ def minilm(dtype: torch.dtype) -> Iterator[Pair]:
 
 
 def smollm(dtype: torch.dtype) -> Iterator[Pair]:
-    """A real, trained model of the Llama kind."""
+    """A real, trained model of the Llama kind.
+
+    Its gradients reach a million, and Hugging Face's own ones in float32 and in
+    float64 differ by 1e-4 of that (tests/test_real_weights.py, marked slow).
+    """
     if dtype == torch.float64:
         return
     theirs = load_model("SmolLM2-135M-Instruct", dtype=dtype)
@@ -324,7 +329,8 @@ def smollm(dtype: torch.dtype) -> Iterator[Pair]:
         lambda: ours(ids),
         lambda: theirs(ids).logits,
         (ours.embedding.tokens.weight, theirs.model.embed_tokens.weight),
-        "trained weights; float32 only, twice 1 GB would be much for a laptop",
+        "trained weights; float32 only, to save memory; rounding alone moves such a gradient by 1e-04",
+        float32_limit=1e-3,
     )
 
 
