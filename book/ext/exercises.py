@@ -39,8 +39,11 @@ def keep_source(app, pagename, templatename, context, doctree):
     """Leave the source out of `_sources/` and of the buttons; put the student's notebook beside the page."""
     if pagename.startswith("exercises/"):
         context["sourcename"] = ""
-        number = pagename.split("/")[-1][:2]
-        shutil.copyfile(ROOT / f"{pagename}.ipynb", Path(app.outdir) / f"{number}_exercises.ipynb")
+        number, notebook = pagename.split("/")[-1][:2], ROOT / f"{pagename}.ipynb"
+        if notebook.exists():
+            shutil.copyfile(notebook, Path(app.outdir) / f"{number}_exercises.ipynb")
+        else:
+            logger.warning("%s is missing, so its Colab button leads nowhere: run `make notebooks`", pagename)
 
 
 def setup(app):
