@@ -12,11 +12,14 @@ import argparse
 import time
 
 import torch
+
 from chapters import definitions, store
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(6)))
     seeds = parser.parse_args().seeds
     torch.set_num_threads(1)
@@ -31,7 +34,9 @@ def main() -> None:
             measured = {name: round(value, 4) for name, value in chapter.measure(model, test).items()}
             results[start].append(measured)
             print(f"start {start:<3} seed {seed}  {measured}", flush=True)
-    path = store("alignment_start", "python benchmarks/chapter_04.py", seeds, time.process_time() - started, results)
+    path = store(
+        "alignment_start", "python benchmarks/chapter_04.py", seeds, time.process_time() - started, results
+    )
     print(f"wrote {path}")
 
 
