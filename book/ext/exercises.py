@@ -11,6 +11,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "src")]
 from home import home  # noqa: E402
