@@ -15,6 +15,7 @@ import json
 import time
 
 import torch
+
 from chapters import ROOT, definitions, store
 
 SEEDS = (0, 1, 2)
@@ -27,7 +28,9 @@ def run(chapter, name: str, seed: int) -> dict:
     start = time.process_time()
     model = chapter.train(seed=seed, **chapter.RUNS[name])
     seconds = time.process_time() - start
-    greedy, whole, forced = zip(*(chapter.accuracy(model, length, count=200) for length in LENGTHS), strict=True)
+    greedy, whole, forced = zip(
+        *(chapter.accuracy(model, length, count=200) for length in LENGTHS), strict=True
+    )
     return {
         "parameters": chapter.parameters(model),
         "greedy": [round(x, 4) for x in greedy],
@@ -38,7 +41,9 @@ def run(chapter, name: str, seed: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--runs", nargs="+", help="only these kinds")
     arguments = parser.parse_args()
