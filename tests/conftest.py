@@ -11,6 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "ext")]
 
+from browser import CHROMIUM_FLAGS, SITE, chromium_path, serve  # noqa: E402  (needs the path)
+from needed import require  # noqa: E402
+
 # On a Python for which no torch is installed, the files that need it are left out, and the header says so.
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 collect_ignore = []
@@ -35,3 +38,26 @@ def root() -> Path:
 def chapter_sources(language: str) -> list[Path]:
     """The chapters' sources of one edition, in order."""
     return sorted((ROOT / "chapters" / language).glob("[0-9][0-9]_*.md"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, for the tests of one file."""
+    path = chromium_path()
+    require(
+        path is not None, "Chromium is missing (Debian: apt install chromium), so nothing was tried in it."
+    )
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The address of the built site on this machine."""
+    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
+    with serve() as address:
+        yield address

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+NEEDS_TORCH = ("torch", "accelerate")  # these would bring torch's own package, with CUDA
 
 
 def main() -> None:
@@ -25,18 +26,18 @@ def main() -> None:
         requirement
         for group in (project["dependencies"], *project["optional-dependencies"].values())
         for requirement in group
-        if not requirement.startswith("torch")
+        if not requirement.startswith(NEEDS_TORCH)
     ]
     constraints = venv / "constraints.txt"
     lock = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    constraints.write_text("\n".join(line for line in lock if not line.startswith("torch")) + "\n")
+    constraints.write_text("\n".join(line for line in lock if not line.startswith(NEEDS_TORCH)) + "\n")
     pip = [python, "-m", "pip", "install", "--quiet", "--constraint", constraints]
     subprocess.run([*pip, *wanted], check=True)
     subprocess.run([*pip, "--no-deps", "--editable", ROOT], check=True)
     subprocess.run([python, "-m", "compileall", "-q", ROOT / "src", ROOT / "book"], check=True)
     sys.exit(
         subprocess.run(
-            [python, "-m", "pytest", "-q", "-m", "not browser", ROOT / "tests"], cwd=ROOT
+            [python, "-m", "pytest", "-q", "-m", "not browser and not slow", ROOT / "tests"], cwd=ROOT
         ).returncode
     )
 

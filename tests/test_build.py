@@ -33,7 +33,7 @@ def cell(code):
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A book of one chapter, to be filled by the test."""
-    for name in ("constraints.txt", "pyproject.toml"):
+    for name in ("constraints.txt", "pyproject.toml", "weights.txt"):
         (tmp_path / name).write_text("")
     for language in build.LANGUAGES:
         (tmp_path / "chapters" / language).mkdir(parents=True)
@@ -71,6 +71,9 @@ def test_what_ran_is_not_run_again_until_the_library_or_the_lock_changes(book):
     (book / "constraints.txt").write_text("numpy==2.0\n")
     build.execute()
     assert runs.read_text() == "xxx"
+    (book / "weights.txt").write_text("model==1.0\n")
+    build.execute()
+    assert runs.read_text() == "xxxx"
     assert len(list((book / "_build/executed").iterdir())) == 1, "old results are not kept"
 
 

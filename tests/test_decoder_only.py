@@ -83,6 +83,27 @@ def test_prompts_of_different_length_go_on_as_if_they_were_alone(positions, data
         close(second[row, 0], alone[0, -1], 1e-11)
 
 
+@EACH
+def test_a_mask_says_what_is_real_where_ids_do_not(positions):
+    """Also in the middle of a text, and where the padding id is a real token."""
+    by_id, by_mask = build(positions, padding_id=0), build(positions)
+    ids, more = IDS.clone(), make_ids(2, 2, seed=5)
+    ids[0, :2], ids[1, 3:5] = 0, 0
+    state, expected_state = by_mask.start(), by_id.start()
+    close(by_mask.step(ids, state, real=ids != 0), by_id.step(ids, expected_state))
+    for part in more.split(1, dim=1):  # the mask of the beginning is remembered
+        close(by_mask.step(part, state), by_id.step(part, expected_state))
+    close(by_id.step(ids, by_id.start(), real=ids >= 0), by_mask(ids))
+
+
+def test_the_last_token_can_be_scored_alone():
+    model = build("rotary", padding_id=0)
+    state = model.start()
+    close(model.step(IDS[:, :4], state, last_only=True), model(IDS)[:, 3:4])
+    close(model.step(IDS[:, 4:], state, last_only=True), model(IDS)[:, 5:])
+    assert model.max_length == 16 and build("rotary", max_length=None).max_length is None
+
+
 def test_a_state_can_reorder_and_repeat_its_rows():
     model, rows = build("rotary", padding_id=0), torch.tensor([1, 1, 0])
     ids = IDS.clone()
@@ -188,6 +209,8 @@ def started(ids):
         ("too long", lambda: MODEL(make_ids(1, 17)), ("at most 16 tokens (max_length)", "17")),
         ("too long in steps", lambda: MODEL.step(make_ids(2, 11), started(IDS)), ("at most 16", "17")),
         ("another batch", lambda: MODEL.step(IDS[:1], started(IDS)), ("same batch size", "1 and 2")),
+        ("real: shape", lambda: MODEL.step(IDS, MODEL.start(), real=IDS[:1] > 0), ("(2, 6)", "(1, 6)")),
+        ("real: dtype", lambda: MODEL.step(IDS, MODEL.start(), real=IDS), ("bool", "int64")),
         ("device", lambda: MODEL(IDS.to("meta")), ("ids", "cpu", "meta")),
     ]
 )

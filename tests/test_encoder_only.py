@@ -1,9 +1,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_raises, close, error_table, make_ids, seeded, set_off
+from support import assert_raises, close, error_table, make, make_ids, seeded, set_off
 
-from tutorial_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
+from tutorial_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, mean_pooling
 from tutorial_lib.layers import LayerConfig
 
 V = 20
@@ -87,8 +87,21 @@ def test_without_a_padding_id_every_id_is_a_token():
     assert (model(zeros)[:, :6] - model(IDS)).abs().max() > 1e-3
 
 
+def test_mean_pooling_averages_the_real_tokens_alone():
+    vectors, real = make(3, 4, 5), torch.tensor([[1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]]).bool()
+    vectors[1, 3] = float("nan")
+    pooled = mean_pooling(vectors.requires_grad_(), real)
+    close(pooled[0], vectors[0].mean(0))
+    close(pooled[1], (vectors[1, 1] + vectors[1, 2]) / 2)
+    assert not pooled[2].any()
+    pooled.sum().backward()
+    assert not vectors.grad[~real].any() and vectors.grad[real].all()
+
+
 @error_table(
     [
+        ("pooling, shape", lambda: mean_pooling(make(2, 4, 5), IDS > 0), ("(2, 4)", "(2, 6)")),
+        ("pooling, dtype", lambda: mean_pooling(make(2, 6, 5), IDS), ("bool", "int64")),
         ("positions", lambda: config("absolute"), ("'sinusoidal'", "'absolute'")),
         ("padding id", lambda: config(padding_id=20), ("0 and 19", "20")),
         ("segments", lambda: config(segments=-1), ("segments", "-1")),

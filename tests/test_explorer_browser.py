@@ -7,7 +7,7 @@ from html import escape
 
 import pytest
 import torch
-from browser import CHROMIUM_FLAGS, chromium_path, open_page, require
+from browser import open_page
 
 from tutorial_lib.attention import scaled_dot_product_attention
 from tutorial_lib.explorer import explore, explore_steps
@@ -53,20 +53,6 @@ def document(*explorers, lang="en", theme=None):
         f'<meta name="viewport" content="width=device-width, initial-scale=1"></head>'
         f"<body><main><h1>A page</h1>{body}</main></body></html>"
     )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium_path()
-    require(
-        path is not None, "Chromium is missing (Debian: apt install chromium): the explorer was not tried."
-    )
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

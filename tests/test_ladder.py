@@ -3,6 +3,7 @@ import sys
 
 import pytest
 import torch
+from needed import require_weights
 from support import make
 
 from tutorial_lib.multihead import MultiHeadAttention
@@ -19,11 +20,29 @@ def ladder(root):
 
 @pytest.fixture(scope="module")
 def rungs(ladder):
-    return list(ladder.climb())
+    """The rungs with weights drawn at random."""
+    return list(ladder.climb(ladder.DRAWN))
+
+
+@pytest.fixture(scope="module")
+def trained_rungs(ladder):
+    """The rungs with trained weights."""
+    for name in ("all-MiniLM-L6-v2", "SmolLM2-135M-Instruct"):
+        require_weights(name)
+    return list(ladder.climb(ladder.TRAINED))
 
 
 def test_every_rung_holds_in_value_and_gradient(rungs):
     assert [r for r in rungs if not r.holds] == []
+
+
+def test_every_rung_with_trained_weights_holds(trained_rungs):
+    assert [r for r in trained_rungs if not r.holds] == []
+    assert [(r.reference.split()[-1], r.dtype) for r in trained_rungs] == [
+        ("all-MiniLM-L6-v2", "float32"),
+        ("SmolLM2-135M-Instruct", "float32"),
+        ("all-MiniLM-L6-v2", "float64"),
+    ]
 
 
 def test_both_dtypes_climb_every_rung_that_they_can(rungs):
@@ -38,10 +57,20 @@ def test_both_dtypes_climb_every_rung_that_they_can(rungs):
     assert {f"Hugging Face {name}" for name in ("BERT", "GPT-2", "Llama", "Marian")} < references
 
 
+KEYS = ("ours", "reference", "dtype", "limit", "note")
+
+
+def stored(ladder, trained):
+    rungs = json.loads(ladder.RESULTS.read_text(encoding="utf-8"))["rungs"]
+    return [[rung[key] for key in KEYS] for rung in rungs if ("trained" in rung["note"]) == trained]
+
+
 def test_the_stored_table_has_the_same_rungs(ladder, rungs):
-    stored = json.loads(ladder.RESULTS.read_text(encoding="utf-8"))["rungs"]
-    keys = ("ours", "reference", "dtype", "limit", "note")
-    assert [[s[k] for k in keys] for s in stored] == [[getattr(r, k) for k in keys] for r in rungs]
+    assert stored(ladder, trained=False) == [[getattr(r, key) for key in KEYS] for r in rungs]
+
+
+def test_the_stored_table_has_the_same_rungs_with_trained_weights(ladder, trained_rungs):
+    assert stored(ladder, trained=True) == [[getattr(r, key) for key in KEYS] for r in trained_rungs]
 
 
 def test_a_rung_that_differs_in_value_or_gradient_does_not_hold(ladder):

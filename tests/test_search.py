@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import yaml
-from browser import CHROMIUM_FLAGS, ROOT, SITE, chromium_path, open_page, require, serve
+from browser import ROOT, open_page
 from sphinx.testing.util import SphinxTestApp
 
 pytestmark = pytest.mark.browser
@@ -20,20 +20,6 @@ ASK = """(query) => {
     const parsed = Search._parseQuery(query);
     return [...new Set(Search._performSearch(...parsed).map((result) => result[0]))];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium_path()
-    require(
-        path is not None, "Chromium is missing (Debian: apt install chromium), so the search was not tried."
-    )
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +42,8 @@ def small(browser, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def book(browser):
-    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
-    with serve() as address, open_page(browser, f"{address}/ko/search.html") as (page, _):
+def book(browser, site):
+    with open_page(browser, f"{site}/ko/search.html") as (page, _):
         page.wait_for_function("typeof Search !== 'undefined' && Search.hasIndex()")
         yield page
 
@@ -85,22 +70,20 @@ def test_enough_queries_are_kept():
     assert len(QUERIES["small"]) + len(QUERIES["book"]) >= 60 and len(QUERIES["book"]) >= 20
 
 
-def test_the_page_shows_what_was_found_and_where(browser):
+def test_the_page_shows_what_was_found_and_where(browser, site):
     """Typed as a reader types: results, an extract with the word in it, and no complaint."""
-    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
-    with serve() as address, open_page(browser, f"{address}/ko/search.html?q={quote('배가')}") as (page, log):
+    with open_page(browser, f"{site}/ko/search.html?q={quote('배가')}") as (page, log):
         page.wait_for_selector("#search-results li a")
         page.wait_for_selector("#search-results .context")
         assert "배" in page.locator("#search-results .context").first.inner_text()
         assert "페이지를 찾았습니다" in page.locator(".search-summary").inner_text()
         first = page.locator("#search-results li a").first.get_attribute("href")
-        assert page.request.get(f"{address}/ko/{first}").ok
+        assert page.request.get(f"{site}/ko/{first}").ok
         assert log.complaints == []
 
 
-def test_english_search_works_as_before(browser):
-    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
-    with serve() as address, open_page(browser, f"{address}/en/search.html?q=notation") as (page, _):
+def test_english_search_works_as_before(browser, site):
+    with open_page(browser, f"{site}/en/search.html?q=notation") as (page, _):
         page.wait_for_selector("#search-results li a")
         links = page.evaluate(
             "[...document.querySelectorAll('#search-results li a')].map(a => a.getAttribute('href'))"

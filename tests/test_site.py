@@ -7,95 +7,12 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from browser import (
-    CHROMIUM_FLAGS,
-    LANGUAGES,
-    ROOT,
-    SITE,
-    chromium_path,
-    open_page,
-    require,
-    serve,
-    toc_pages,
-    wait_for_mathematics,
-)
+from browser import LANGUAGES, ROOT, SITE, open_page, toc_pages, wait_for_mathematics
 
 pytestmark = pytest.mark.browser
 
 PAGES = [(language, page) for language in LANGUAGES for page in [*toc_pages(language), "search.html"]]
 CHAPTERS = [(language, page) for language, page in PAGES if page[:2].isdigit()]
-
-
-@pytest.fixture(scope="module")
-def site():
-    require((SITE / "index.html").exists(), "There is no site: run `make book` first.")
-    with serve() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium_path()
-    require(
-        path is not None, "Chromium is missing (Debian: apt install chromium), so the site was not tried."
-    )
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def axe():
-    from axe_playwright_python.sync_playwright import Axe
-
-    return Axe()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("language,name", PAGES)
-def test_every_page_is_whole_and_accessible(site, browser, axe, language, name, theme):
-    """Right language, no request to another host, no complaint in the console, no finding of axe."""
-    with open_page(browser, color_scheme=theme, viewport={"width": 1280, "height": 900}) as (page, log):
-        page.goto(f"{site}/{language}/{name}")
-        wait_for_mathematics(page)
-        assert page.evaluate("document.documentElement.lang") == language
-        assert page.evaluate("document.documentElement.dataset.theme") == theme
-        strangers = [url for url in log.requests if not url.startswith((site, "data:", "blob:"))]
-        assert strangers == []
-        assert log.complaints == []
-        findings = axe.run(page).response["violations"]
-        assert [(f["id"], [node["html"][:200] for node in f["nodes"][:3]]) for f in findings] == []
-
-
-@pytest.mark.parametrize("name", ["index.html#choose", "404.html"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_landing_and_lost_pages_are_accessible(site, browser, axe, name, theme):
-    with open_page(browser, f"{site}/{name}", color_scheme=theme) as (page, log):
-        assert axe.run(page).response["violations"] == []
-        assert log.complaints == []
-
-
-@pytest.mark.parametrize("language,name", PAGES)
-def test_on_a_phone_only_tables_formulas_and_code_scroll_sideways(site, browser, language, name):
-    with open_page(browser, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as (
-        page,
-        _,
-    ):
-        page.goto(f"{site}/{language}/{name}")
-        wait_for_mathematics(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        wide = page.evaluate(
-            """() => [...document.querySelectorAll('.bd-article *')]
-                .filter(e => e.scrollWidth > e.clientWidth + 1 && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
-                .filter(e => !e.matches('pre, .highlight, .math, mjx-container, mjx-assistive-mml, .cell_output, .output, [class*=table]'))
-                .map(e => e.outerHTML.slice(0, 120))"""
-        )
-        assert wide == []
-        small = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main')).fontSize)")
-        assert small >= 16
 
 
 @pytest.mark.parametrize("language,name", PAGES)

@@ -77,9 +77,10 @@ class EditionBuilder(StandaloneHTMLBuilder):
 
 
 def execution_key() -> str:
-    """A name for all that decides what a chapter prints besides its own cells: the library and the lock."""
+    """A name for all that decides what a chapter prints besides its own cells: the library, the lock, the weights."""
     digest = hashlib.sha256()
-    files = [ROOT / "constraints.txt", ROOT / "pyproject.toml", *sorted((ROOT / "src").rglob("*"))]
+    pins = [ROOT / name for name in ("constraints.txt", "pyproject.toml", "weights.txt")]
+    files = [*pins, *sorted((ROOT / "src").rglob("*"))]
     for path in files:
         if "teaching" in path.parts or path.name.startswith("exercises_"):
             continue  # no chapter prints what grades exercises

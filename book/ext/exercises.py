@@ -11,6 +11,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "src")]
 from home import home  # noqa: E402
@@ -39,8 +42,11 @@ def keep_source(app, pagename, templatename, context, doctree):
     """Leave the source out of `_sources/` and of the buttons; put the student's notebook beside the page."""
     if pagename.startswith("exercises/"):
         context["sourcename"] = ""
-        number = pagename.split("/")[-1][:2]
-        shutil.copyfile(ROOT / f"{pagename}.ipynb", Path(app.outdir) / f"{number}_exercises.ipynb")
+        number, notebook = pagename.split("/")[-1][:2], ROOT / f"{pagename}.ipynb"
+        if notebook.exists():
+            shutil.copyfile(notebook, Path(app.outdir) / f"{number}_exercises.ipynb")
+        else:
+            logger.warning("%s is missing, so its Colab button leads nowhere: run `make notebooks`", pagename)
 
 
 def setup(app):

@@ -43,7 +43,9 @@ def stored_results(name: str) -> dict:
         ValueError: if there is no such experiment; the message names those that there are.
     """
     folder = resources.files("tutorial_lib") / "assets" / "results"
-    names = sorted(path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json"))
+    names = sorted(
+        path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")
+    )
     if name not in names:
         raise ValueError(f"name must be one of {names}, got {name!r}")
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from tutorial_lib.embedding import TokenEmbedding, check_positions_name
 from tutorial_lib.layers import Encoder, LayerConfig
 from tutorial_lib.positions import positions_from_mask
 from tutorial_lib.relative_positions import SCHEMES, position_scheme_factory
-from tutorial_lib.validation import require_ids, require_positive
+from tutorial_lib.validation import require_ids, require_positive, require_tensor
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,31 @@ class EncoderOnlyConfig:
             attention_dropout=dropout,
         )
         return cls(vocabulary, layer, layers, "learned", max_length, segments=2, embedding_norm=True)
+
+
+def mean_pooling(vectors: Tensor, real: Tensor) -> Tensor:
+    """Average the vectors of each text's real tokens: one vector for the text.
+
+    Sentence models are trained for this average (Reimers & Gurevych 2019, §3).
+
+    Args:
+        vectors: (B, T, D)
+        real:    bool (B, T); True = a real token. A text without any gives zeros.
+
+    Returns:
+        (B, D)
+
+    Raises:
+        ValueError: if shapes or the dtype of `real` do not fit.
+    """
+    require_tensor("vectors", vectors)
+    require_tensor("real", real)
+    if real.dtype != torch.bool or real.shape != vectors.shape[:-1]:
+        raise ValueError(
+            f"real must be bool of shape {tuple(vectors.shape[:-1])}, got {real.dtype} of {tuple(real.shape)}"
+        )
+    total = vectors.masked_fill(~real[..., None], 0).sum(-2)  # (B, T, D) -> (B, D)
+    return total / real.sum(-1, keepdim=True).clamp(min=1)
 
 
 class EncoderOnly(nn.Module):

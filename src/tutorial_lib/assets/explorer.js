@@ -491,7 +491,7 @@
     let result = null;
 
     const live = el("p.quiet", { "aria-live": "polite" });
-    const title = el("p.head");
+    const title = el("p.head.keep");
     const one = el("p.hint.keep"), spread = el("p.hint.keep"), flat = el("p.hint.keep");
     const first = el("div.scroll", { tabindex: 0, role: "group" });
     const second = el("div.scroll", { tabindex: 0, role: "group" });

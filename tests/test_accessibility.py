@@ -1,0 +1,61 @@
+"""Every page of the built site: axe's findings, requests to other hosts, complaints, and a phone's width."""
+
+from __future__ import annotations
+
+import pytest
+from browser import LANGUAGES, open_page, toc_pages, wait_for_mathematics
+
+pytestmark = pytest.mark.browser
+
+PAGES = [(language, page) for language in LANGUAGES for page in [*toc_pages(language), "search.html"]]
+
+
+@pytest.fixture(scope="module")
+def axe():
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language,name", PAGES)
+def test_every_page_is_whole_and_accessible(site, browser, axe, language, name, theme):
+    """Right language, no request to another host, no complaint in the console, no finding of axe."""
+    with open_page(browser, color_scheme=theme, viewport={"width": 1280, "height": 900}) as (page, log):
+        page.goto(f"{site}/{language}/{name}")
+        wait_for_mathematics(page)
+        assert page.evaluate("document.documentElement.lang") == language
+        assert page.evaluate("document.documentElement.dataset.theme") == theme
+        strangers = [url for url in log.requests if not url.startswith((site, "data:", "blob:"))]
+        assert strangers == []
+        assert log.complaints == []
+        findings = axe.run(page).response["violations"]
+        assert [(f["id"], [node["html"][:200] for node in f["nodes"][:3]]) for f in findings] == []
+
+
+@pytest.mark.parametrize("name", ["index.html#choose", "404.html"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_landing_and_lost_pages_are_accessible(site, browser, axe, name, theme):
+    with open_page(browser, f"{site}/{name}", color_scheme=theme) as (page, log):
+        assert axe.run(page).response["violations"] == []
+        assert log.complaints == []
+
+
+@pytest.mark.parametrize("language,name", PAGES)
+def test_on_a_phone_only_tables_formulas_and_code_scroll_sideways(site, browser, language, name):
+    with open_page(browser, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True) as (
+        page,
+        _,
+    ):
+        page.goto(f"{site}/{language}/{name}")
+        wait_for_mathematics(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        wide = page.evaluate(
+            """() => [...document.querySelectorAll('.bd-article *')]
+                .filter(e => e.scrollWidth > e.clientWidth + 1 && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
+                .filter(e => !e.matches('pre, .highlight, .math, mjx-container, mjx-assistive-mml, .cell_output, .output, [class*=table]'))
+                .map(e => e.outerHTML.slice(0, 120))"""
+        )
+        assert wide == []
+        small = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main')).fontSize)")
+        assert small >= 16
