@@ -274,7 +274,8 @@ def prepare(place: Path):
     from tutorial_lib.teaching import assign, library
 
     target = place / "hw1"
-    assign.build(target, ROOT / "exercises", assign.Wanted(names=NAMES), language="ko", title="과제 1")
+    if not target.exists():
+        assign.build(target, ROOT / "exercises", assign.Wanted(names=NAMES), language="ko", title="과제 1")
     notebook = json.loads((target / "student" / "hw1.ipynb").read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"])

@@ -102,12 +102,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--table", type=Path, default=ROOT / "exercises" / "KINDS.md")
     parser.add_argument("--many", type=int, default=0, help="grade so many of mixed quality instead")
+    parser.add_argument("--place", type=Path, help="with --many: a folder to go on in when the run is killed")
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT / "src"))
     if arguments.many:
         from many import many
 
-        sys.exit("\n".join(many(arguments.many, arguments.workers)) or 0)
+        sys.exit("\n".join(many(arguments.many, arguments.workers, arguments.place)) or 0)
     words = [word for word in arguments.only.split(",") if word]
     kinds = [
         kind

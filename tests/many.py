@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -63,24 +64,26 @@ def mixture(count: int, shop: Workshop) -> list[Kind]:
     return kinds
 
 
-def write(shop: Workshop, folder: Path, kinds: list[Kind]) -> dict[str, Kind]:
-    """The files, each under a Korean name of its own; every tenth in single letters, as macOS writes them."""
-    from tutorial_lib.teaching.handed_in import student_name
+def names(kinds: list[Kind]) -> list[str]:
+    """A Korean name of its own for each; every tenth in single letters, as macOS writes them."""
+    found = [
+        f"{FAMILY[number % len(FAMILY)]}{GIVEN[number % len(GIVEN)]} {number:03}"
+        for number in range(len(kinds))
+    ]
+    return [unicodedata.normalize("NFD", name) if i % 10 == 0 else name for i, name in enumerate(found)]
 
+
+def write(shop: Workshop, folder: Path, kinds: list[Kind]) -> None:
+    """The files, each under its name."""
     folder.mkdir()
-    owners = {}
-    for number, kind in enumerate(kinds):
+    for name, kind in zip(names(kinds), kinds, strict=True):
         place = folder.parent / "making"
         place.mkdir()
         kind.make(shop, place)
         (made,) = place.iterdir()
         suffix = "" if made.is_dir() else re.search(r"(\.\w{1,5})*$", made.name)[0]
-        name = f"{FAMILY[number % len(FAMILY)]}{GIVEN[number % len(GIVEN)]} {number:03}"
-        name = unicodedata.normalize("NFD", name) if number % 10 == 0 else name
         shutil.move(made, folder / f"{name}{suffix}")
-        owners[student_name(folder / f"{name}{suffix}")] = kind
         shutil.rmtree(place)
-    return owners
 
 
 class Watch(threading.Thread):
@@ -123,55 +126,78 @@ class Watch(threading.Thread):
         except OSError:
             return False
 
-    def thirds(self, part: int) -> list[float]:
-        """The most memory of a part in the first, second and last third."""
-        size = max(1, len(self.samples) // 3)
-        cut = [self.samples[:size], self.samples[size : 2 * size], self.samples[2 * size :]]
-        return [max((sample[part] for sample in some), default=0.0) for some in cut]
+    def take(self) -> list[float]:
+        """The most memory of each part since it was last asked, in MB."""
+        some, self.samples = self.samples, []
+        return [max(column) for column in zip(*some, strict=True)] if some else [0.0, 0.0, 0.0]
 
 
-def many(count: int, workers: int) -> list[str]:
-    """Grade `count` submissions of mixed quality; what is not as it must be."""
+def many(count: int, workers: int, place: Path | None) -> list[str]:
+    """Grade `count` submissions of mixed quality; what is not as it must be.
+
+    A run with a `place` of its own goes on there when it was killed: what it had measured lies in `measured`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = place or Path(folder)
+        place.mkdir(exist_ok=True)
+        return measure(count, workers, place)
+
+
+def measure(count: int, workers: int, place: Path) -> list[str]:
     from kinds import faults, say
 
     from tutorial_lib.teaching.grade import grade
+    from tutorial_lib.teaching.handed_in import student_name
 
-    bad = []
-    with tempfile.TemporaryDirectory() as place:
-        target, shop = prepare(Path(place))
-        owners = write(shop, Path(place) / "submissions", mixture(count, shop))
-        watch, start, before = Watch(), time.monotonic(), time.process_time()
-        watch.start()
+    target, shop = prepare(place)
+    kinds = mixture(count, shop)
+    if not (place / "submissions").exists():
+        write(shop, place / "submissions", kinds)
+    owners = {student_name(Path(f"{n}.ipynb")): kind for n, kind in zip(names(kinds), kinds, strict=True)}
+    known = len(list((target / "grader" / "results").glob("*.json")))
+    bad, log, watch, mark = [], place / "measured", Watch(), [time.monotonic(), time.process_time()]
+    watch.start()
 
-        def progress(done: int, total: int, result: dict) -> None:
-            kind, points = owners[result["student"]], result["points"]
-            found = faults(kind, result)
-            if kind.name.startswith("wrong") and not (points["05-attend"] < 6 and points["05-table"] == 2):
-                found.append(f"{points}, although it is wrong")
-            bad.extend(f"{result['student']} ({kind.name}): {fault}" for fault in found)
-            if done % 25 == 0 or found:
-                used = sum(watch.times.values()) - before
-                sizes = "/".join(f"{size:.0f}" for size in watch.samples[-1]) if watch.samples else "?"
-                say(f"{done}/{total}: {used / done:.2f} s of processor each, MB {sizes} {found or ''}")
+    def progress(done: int, total: int, result: dict) -> None:
+        kind, points = owners[result["student"]], result["points"]
+        found = faults(kind, result)
+        if kind.name.startswith("wrong") and not (points["05-attend"] < 6 and points["05-table"] == 2):
+            found.append(f"{points}, although it is wrong")
+        bad.extend(f"{result['student']} ({kind.name}): {fault}" for fault in found)
+        if done <= known or (done % 25 and done != total):
+            return
+        used, now = sum(watch.times.values()), time.monotonic()
+        new = min(done - known, 25)
+        row = {"done": done, "new": new, "cpu": used - mark[1], "clock": now - mark[0], "mb": watch.take()}
+        mark[:] = [now, used]
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        sizes = "/".join(f"{size:.0f}" for size in row["mb"])
+        say(
+            f"{done}/{total}: {row['cpu'] / new:.2f} s of processor each, at most {sizes} MB; {len(bad)} faults"
+        )
 
-        results = grade(target, Path(place) / "submissions", workers=workers, progress=progress)
-        seconds = time.monotonic() - start
-        watch.done.set()
-        watch.join()
+    results = grade(target, place / "submissions", workers=workers, progress=progress)
+    watch.done.set()
+    watch.join()
     bad += [] if len(results) == count else [f"{count - len(results)} rows are missing"]
     bad += [f"left behind: {left}" for left in leftovers()]
-    parts = {
-        name: watch.thirds(part) for part, name in enumerate(("parent", "engines", "while one is graded"))
-    }
-    for name in ("parent", "engines"):
-        first, _, last = parts[name]
-        if last > 1.2 * first + 20:
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    thirds = [
+        [row["mb"] for row in rows if third * count < 3 * row["done"] <= (third + 1) * count]
+        for third in range(3)
+    ]
+    sizes = []
+    for part, name in enumerate(("parent", "engines", "while one is graded")):
+        first, middle, last = (max((mb[part] for mb in some), default=0.0) for some in thirds)
+        sizes.append(f"{name} {first:.0f}/{middle:.0f}/{last:.0f}")
+        if name != "while one is graded" and first and last > 1.2 * first + 20:
             bad.append(f"memory of the {name} grows from {first:.0f} to {last:.0f} MB")
-    sizes = "; ".join(f"{name} {'/'.join(f'{size:.0f}' for size in sizes)}" for name, sizes in parts.items())
-    used = (sum(watch.times.values()) - before) / count
+    new = sum(row["new"] for row in rows)
+    cpu, clock = (sum(row[key] for row in rows) / new for key in ("cpu", "clock"))
     say(
-        f"{count} submissions, {workers} worker(s): {used:.1f} s of processor and {seconds * workers / count:.1f} s "
-        f"by the clock per submission and worker; most MB in the first, second, last third: {sizes}; {len(bad)} faults"
+        f"{count} submissions, {workers} worker(s): {cpu:.1f} s of processor and {clock * workers:.1f} s by the clock "
+        f"per submission and worker; most MB in the first, second, last third: {'; '.join(sizes)}; {len(bad)} faults"
     )
     return bad
 
