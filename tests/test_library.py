@@ -12,21 +12,26 @@ FILES = sorted(PACKAGE.glob("*.py"))
 EACH = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 # Nothing else may be needed to import a module of the library.
 OUTSIDE = {"torch", "numpy", "keras", "matplotlib", "pandas", "tokenizers", "sentencepiece"}
+# Imported where they are used, so that whoever does not download or train needs none of them.
+LATE = {"pooch", "accelerate", "tqdm", "safetensors", "sacrebleu"}
 
 
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def names_of(node):
+    """Names of the modules that one statement imports."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return set()
+
+
 def imports(path):
     """Names of all modules that a file imports, wherever in the file."""
-    found = set()
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return {name for node in ast.walk(tree(path)) for name in names_of(node)}
 
 
 @EACH
@@ -49,7 +54,9 @@ def test_imports_flow_one_way():
 @EACH
 def test_a_module_needs_nothing_but_its_dependencies(path):
     roots = {name.split(".")[0] for name in imports(path)} - {"tutorial_lib"} - set(sys.stdlib_module_names)
-    assert roots <= OUTSIDE, f"{path.name} imports {roots - OUTSIDE}"
+    assert roots <= OUTSIDE | LATE, f"{path.name} imports {roots - OUTSIDE - LATE}"
+    at_once = {name.split(".")[0] for node in tree(path).body for name in names_of(node)}
+    assert not at_once & LATE, f"{path.name} imports {at_once & LATE} at once"
 
 
 def public_definitions(path):
@@ -81,5 +88,5 @@ def test_everything_public_is_described(path):
 def test_nothing_prints_and_nothing_seeds(path):
     calls = [ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
     assert "print" not in calls
-    if path.stem != "check_subject":  # it forks the random state first
+    if path.stem not in ("check_subject", "seeding"):  # they fork the random state first
         assert not {"torch.manual_seed", "np.random.seed", "random.seed"} & set(calls)
