@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tutorial_lib.cache import KeyValueCache
 from tutorial_lib.embedding import TokenEmbedding, check_positions_name
 from tutorial_lib.layers import Encoder, LayerConfig
-from tutorial_lib.masks import causal_mask, combine_masks
+from tutorial_lib.masks import causal_mask, combine_masks, real_tokens
 from tutorial_lib.positions import positions_from_mask
 from tutorial_lib.relative_positions import SCHEMES, position_scheme_factory
 from tutorial_lib.validation import require_ids, require_positive
@@ -113,11 +113,13 @@ class DecoderOnlyState:
 
     Attributes:
         real:   bool (B, L), which of the L tokens so far are real, or None before the first.
+        padded: whether any of them is padding.
         caches: one for each layer.
     """
 
     def __init__(self, layers: int):
         self.real: Tensor | None = None
+        self.padded = False
         self.caches = [KeyValueCache() for _ in range(layers)]
 
     @property
@@ -167,6 +169,11 @@ class DecoderOnly(nn.Module):
         if config.tie_weights:
             self.output.weight = self.embedding.tokens.weight
 
+    @property
+    def max_length(self) -> int | None:
+        """The most ids that the model reads, or None for no limit."""
+        return self.config.max_length
+
     def forward(self, ids: Tensor) -> Tensor:
         """Score what follows each id of a whole text: ids (B, T) -> logits (B, T, V)."""
         return self.step(ids, self.start())
@@ -175,19 +182,24 @@ class DecoderOnly(nn.Module):
         """Return the state before the first token."""
         return DecoderOnlyState(self.config.layers)
 
-    def step(self, ids: Tensor, state: DecoderOnlyState) -> Tensor:
+    def step(
+        self, ids: Tensor, state: DecoderOnlyState, *, real: Tensor | None = None, last_only: bool = False
+    ) -> Tensor:
         """Read the next ids and score what follows each of them; the state moves on.
 
         Args:
             ids:   (B, T), one or several new ones.
             state: of `start`, or as the last step left it.
+            real:  bool (B, T), True = a real token; if left out, what differs from padding_id.
+            last_only: score only what follows the last id; the output layer is a
+                large part of the work.
 
         Returns:
-            logits (B, T, V); row t has seen the ids up to t.
+            logits (B, T, V), row t having seen the ids up to t; with `last_only` (B, 1, V).
 
         Raises:
-            ValueError: if ids are out of range, the batch differs from the state's,
-                or the text grows past max_length; the message names it.
+            ValueError: if ids are out of range, `real` does not fit, the batch differs from
+                the state's, or the text grows past max_length; the message names it.
         """
         require_ids("ids", ids, self.config.vocabulary, like=self)
         if state.real is not None and state.real.size(0) != ids.size(0):
@@ -198,17 +210,24 @@ class DecoderOnly(nn.Module):
         longest = self.config.max_length
         if longest is not None and total > longest:
             raise ValueError(f"this model reads at most {longest} tokens (max_length), got {total}")
-        padding_id = self.config.padding_id
-        real = torch.ones_like(ids, dtype=torch.bool) if padding_id is None else ids != padding_id
+        if real is None:
+            real = real_tokens(ids, self.config.padding_id)
+        elif real.shape != ids.shape or real.dtype != torch.bool:
+            raise ValueError(
+                f"real must be bool of the ids' shape {tuple(ids.shape)}, "
+                f"got {real.dtype} of {tuple(real.shape)}"
+            )
+        state.padded = state.padded or not bool(real.all())
         state.real = real if state.real is None else torch.cat([state.real, real], dim=1)  # (B, L)
-        mask = causal_mask(new, total, device=ids.device)  # (T, L)
+        # A single new token is the last one: it may attend to everything, and needs no mask.
+        mask = None if new == 1 else causal_mask(new, total, device=ids.device)  # (T, L)
         positions = torch.arange(total - new, total, device=ids.device)[None]  # (1, T)
-        if padding_id is not None:
+        if state.padded:
             mask = combine_masks(mask, state.real[:, None, None, :])  # -> (B, 1, T, L)
             positions = positions_from_mask(state.real)[:, total - new :]  # (B, T)
         x = self.embedding(ids, positions)
         x = self.blocks(x, mask, positions=positions, caches=state.caches)
-        return self.output(x)  # (B, T, D) -> (B, T, V)
+        return self.output(x[:, -1:] if last_only else x)  # (B, T, D) -> (B, T, V)
 
     def _initialise(self) -> None:
         std, depth = self.config.init_std, self.config.layers

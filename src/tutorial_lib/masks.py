@@ -62,6 +62,11 @@ def padding_mask(
     return (positions < lengths[:, None])[:, None, None, :]  # (B, S) -> (B, 1, 1, S)
 
 
+def real_tokens(ids: Tensor, padding_id: int | None) -> Tensor:
+    """Return which ids (B, T) are real tokens, bool (B, T); all are if there is no padding_id."""
+    return torch.ones_like(ids, dtype=torch.bool) if padding_id is None else ids != padding_id
+
+
 def causal_mask(T: int, S: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
     """Let each position attend to itself and to earlier positions.
 

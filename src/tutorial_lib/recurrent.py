@@ -164,6 +164,8 @@ class RecurrentTranslator(nn.Module):
         config: see `RecurrentConfig`.
     """
 
+    max_length: int | None = None  # a recurrent network reads texts of any length
+
     def __init__(self, config: RecurrentConfig):
         super().__init__()
         self.config = config
@@ -206,15 +208,16 @@ class RecurrentTranslator(nn.Module):
         keys = None if self.score is None else self.score.project_keys(states)
         return RecurrentState(hidden, context, states, keys, real)
 
-    def step(self, target: Tensor, state: RecurrentState) -> Tensor:
+    def step(self, target: Tensor, state: RecurrentState, *, last_only: bool = False) -> Tensor:
         """Read the next target ids (B, T), one after the other; the state moves on.
 
         Args:
             target: ids (B, T), one or several new ones.
             state:  of `start`, or as the last step left it; it is changed.
+            last_only: score only what follows the last id.
 
         Returns:
-            logits (B, T, V); `state.weights` has the attention weights (B, T, S).
+            logits (B, T, V), with `last_only` (B, 1, V); `state.weights` has the attention weights (B, T, S).
 
         Raises:
             ValueError: if ids are out of range or the batch differs from the state's.
@@ -232,6 +235,7 @@ class RecurrentTranslator(nn.Module):
                 state.context, row = self._look(state)
                 weights.append(row)
             hidden_and_context.append(torch.cat([state.hidden, state.context], dim=-1))  # (B, 2D)
+        hidden_and_context = hidden_and_context[-1:] if last_only else hidden_and_context
         state.weights = torch.stack(weights, dim=1) if weights else None  # T times (B, S) -> (B, T, S)
         if not hidden_and_context:  # no token: torch.stack refuses an empty list
             return self.output.weight.new_zeros(target.size(0), 0, self.config.target_vocabulary)

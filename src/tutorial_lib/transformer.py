@@ -129,6 +129,11 @@ class Transformer(nn.Module):
             self.target_embedding.tokens.weight = self.source_embedding.tokens.weight
             self.output.weight = self.source_embedding.tokens.weight
 
+    @property
+    def max_length(self) -> int | None:
+        """The most target ids that the model reads, or None for no limit."""
+        return self.config.max_length if self.config.positions == "learned" else None
+
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Score every next target id, all positions at once.
 
@@ -151,15 +156,16 @@ class Transformer(nn.Module):
         memory = self.encoder(self.source_embedding(source), memory_mask)
         return TransformerState(memory, memory_mask, self.config.decoder_layers)
 
-    def step(self, target: Tensor, state: TransformerState) -> Tensor:
+    def step(self, target: Tensor, state: TransformerState, *, last_only: bool = False) -> Tensor:
         """Read the next target ids and score what follows each of them; the state moves on.
 
         Args:
             target: ids (B, T), one or several new ones.
             state:  of `start`, or as the last step left it.
+            last_only: score only what follows the last id.
 
         Returns:
-            logits (B, T, V)
+            logits (B, T, V), with `last_only` (B, 1, V).
 
         Raises:
             ValueError: if ids are out of range or the batch differs from the state's.
@@ -170,9 +176,10 @@ class Transformer(nn.Module):
         positions = torch.arange(start, start + new, device=target.device)
         x = self.target_embedding(target, positions)
         # Padding after the target's last token needs no mask: the causal one hides it from every real token.
-        mask = causal_mask(new, start + new, device=target.device)  # (T, L)
+        # A single new token is the last one: it may attend to everything, and needs none at all.
+        mask = None if new == 1 else causal_mask(new, start + new, device=target.device)  # (T, L)
         x = self.decoder(x, state.memory, mask, state.memory_mask, caches=state.caches)
-        return self.output(x)  # (B, T, D) -> (B, T, V)
+        return self.output(x[:, -1:] if last_only else x)  # (B, T, D) -> (B, T, V)
 
     def _embedding(self, vocabulary: int) -> TokenEmbedding:
         return TokenEmbedding(
