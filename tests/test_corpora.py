@@ -110,6 +110,7 @@ def test_the_published_nsmc_comes_before_the_rebuilt_one_and_its_empty_reviews_a
     put("nsmc/ratings_test.txt", text)
     read = corpora.nsmc("test")
     assert [row.text for row in read.rows] == ["재미있다", "별로"] and read.skipped == {"empty": 1}
+    assert read.origin == "ratings_test.txt (another edition)"
     blob = hashlib.sha1(b"blob %d\0" % len(text.encode()) + text.encode()).hexdigest()
     published = corpora.NSMC["test"].__class__(
         **{**vars(corpora.NSMC["test"]), "checksum": f"git-blob:{blob}"}
