@@ -117,7 +117,12 @@ def translation(settings: Settings) -> Prepared:
         size = pieces.vocab_size()
         model = Transformer(
             TransformerConfig(
-                size, size, settings.layer(), encoder_layers=settings.layers, decoder_layers=settings.layers
+                size,
+                size,
+                settings.layer(),
+                encoder_layers=settings.layers,
+                decoder_layers=settings.layers,
+                embedding_std=settings.width**-0.5,  # times sqrt(D): as large as the positions that are added
             )
         )
     valid = task(parts.valid)
@@ -152,7 +157,8 @@ def classifier(settings: Settings) -> Prepared:
         return ClassificationTask(pieces.encode([r.text for r in rows]), [r.label for r in rows])
 
     with seeded(settings.seed):
-        encoder = EncoderOnlyConfig(pieces.vocab_size(), settings.layer(), settings.layers)
+        # Rotary: added positions would drown the small vectors that tokens begin with.
+        encoder = EncoderOnlyConfig(pieces.vocab_size(), settings.layer(), settings.layers, "rotary")
         model = TextClassifier(encoder, classes, dropout=settings.dropout)
     valid, test = task(parts.valid), task(parts.test)
 

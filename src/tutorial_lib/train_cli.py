@@ -17,10 +17,10 @@ from tutorial_lib.training import PRECISIONS, TrainConfig
 NEEDED = ("accelerate", "safetensors", "tqdm", "sacrebleu")
 DEFAULTS = {
     "translation": {
-        "data": "toy", "vocabulary": 200, "updates": 300, "batch_size": 64, "peak": 3e-3, "warmup": 60,
+        "data": "toy", "vocabulary": 350, "updates": 200, "batch_size": 64, "peak": 3e-3, "warmup": 60,
         "schedule": "vaswani", "label_smoothing": 0.1,
     },
-    "classifier": {"data": "toy", "vocabulary": 200, "updates": 300, "batch_size": 64, "peak": 2e-3, "warmup": 30},
+    "classifier": {"data": "toy", "vocabulary": 200, "updates": 150, "batch_size": 64, "peak": 2e-3, "warmup": 30},
     "lm": {"data": "book", "vocabulary": 1000, "updates": 300, "batch_size": 16, "peak": 3e-3, "warmup": 30},
 }  # fmt: skip
 ONLY = {
