@@ -122,7 +122,7 @@ def fetch(file: PublicFile, *, cache: Path | None = None, retries: int = 2, time
         if found != file.checksum:  # here, in the temporary file, because pooch does not know git's checksum
             raise ValueError(f"the download's checksum is {found}, expected {file.checksum}")
 
-    pooch.get_logger().setLevel("WARNING")
+    pooch.get_logger().setLevel("WARNING")  # it would tell of each download on stderr
     try:
         target.unlink(missing_ok=True)  # damaged, or not there
         keeper = pooch.create(

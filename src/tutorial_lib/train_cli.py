@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 import sys
 import tomllib
 from dataclasses import fields
@@ -198,7 +199,7 @@ def main(argv: list[str]) -> int:
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         sys.stderr.write(f"{', '.join(missing)} missing: pip install -e '.[train]' in a copy of the book\n")
         return 2
-    command = " ".join(["tutorial-lib", "train", *argv])
+    command = shlex.join(["tutorial-lib", "train", *argv])
     try:
         settings, config = chosen(arguments)
         lines = perform(
