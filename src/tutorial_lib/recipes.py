@@ -1,0 +1,280 @@
+"""From a name of data to a model that can be trained and measured: translation, classes, language (chapters 10, 11)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import sentencepiece
+from torch import nn
+
+from tutorial_lib import corpora
+from tutorial_lib.bag_of_words import BagOfWords
+from tutorial_lib.corpora import Corpus, Labelled, Pair
+from tutorial_lib.data import book_corpus
+from tutorial_lib.decoder_only import DecoderOnly, DecoderOnlyConfig
+from tutorial_lib.encoder_only import EncoderOnlyConfig
+from tutorial_lib.layers import LayerConfig
+from tutorial_lib.seeding import seeded
+from tutorial_lib.splits import Split, comparable, sample, split
+from tutorial_lib.tasks import ClassificationTask, LanguageTask, TranslationTask, accuracy, mean_loss
+from tutorial_lib.text_classifier import TextClassifier
+from tutorial_lib.tokenizers import EOS_ID, PAD_ID, train_sentencepiece
+from tutorial_lib.toy import toy_pairs, toy_reviews
+from tutorial_lib.training import Task
+from tutorial_lib.transformer import Transformer, TransformerConfig
+from tutorial_lib.translating import corpus_scores, translate
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to train on, and how large a model.
+
+    Attributes:
+        data:   a name, or the path of a file; see `translation`, `classifier` and `language_model`.
+        on_error: "raise" at the first bad row, or "skip" and count.
+        limit:  at most so many training rows, chosen by a hash of their text; 0 for all.
+        valid, test: rows or shares that are held out.
+        columns: of the source and target, or of text and label, in a file of your own.
+        labels: as a file of your own writes them.
+        source: language to translate from in Tatoeba's pairs, "ko" or "en".
+        vocabulary: number of SentencePiece's pieces.
+        width, heads, hidden, layers, dropout, norm: of the model, see `LayerConfig`.
+        block:  longest context of a language model.
+        max_length: longest translation, in pieces.
+        seed:   of the split and of the first weights.
+    """
+
+    data: str
+    on_error: str = "raise"
+    limit: int = 0
+    valid: float = 0.1
+    test: float = 0.1
+    columns: tuple[int, int] = (0, 1)
+    labels: tuple[str, ...] = ("0", "1")
+    source: str = "ko"
+    vocabulary: int = 300
+    width: int = 64
+    heads: int = 4
+    hidden: int = 128
+    layers: int = 2
+    dropout: float = 0.1
+    norm: str = "pre"
+    block: int = 64
+    max_length: int = 80
+    seed: int = 0
+
+    def layer(self) -> LayerConfig:
+        """Return the shape of the layers."""
+        return LayerConfig(self.width, self.heads, self.hidden, norm=self.norm, dropout=self.dropout)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a training run needs.
+
+    Attributes:
+        model:  with its first weights.
+        task:   what it learns from.
+        evaluate: measures of the validation rows.
+        report: measures of the test rows, once, at the end.
+        pieces: cuts text into ids and puts it together again.
+        about:  origin and licence of the data, rows left out, sizes of the parts, number of parameters.
+    """
+
+    model: nn.Module
+    task: Task
+    evaluate: Callable[[nn.Module], dict]
+    report: Callable[[nn.Module], dict]
+    pieces: sentencepiece.SentencePieceProcessor
+    about: dict = field(default_factory=dict)
+
+
+def translation(settings: Settings) -> Prepared:
+    """Prepare an encoder-decoder for sentence pairs: "toy", "tatoeba", or a file with two columns.
+
+    Raises:
+        ValueError: if data or settings cannot be used.
+    """
+    if settings.data == "toy":
+        corpus = Corpus(toy_pairs(), "toy pairs of this library", "MIT")
+    elif settings.data == "tatoeba":
+        corpus = corpora.tatoeba(source=settings.source, on_error=settings.on_error)
+    else:
+        corpus = corpora.pairs(settings.data, columns=settings.columns, on_error=settings.on_error)
+    parts = _limited(
+        split(corpus.rows, valid=settings.valid, test=settings.test, seed=settings.seed), settings
+    )
+    pieces = train_sentencepiece([text for pair in parts.train for text in pair], settings.vocabulary)
+
+    def task(rows: list[Pair]) -> TranslationTask:
+        return TranslationTask(
+            pieces.encode([r.source for r in rows]), pieces.encode([r.target for r in rows])
+        )
+
+    with seeded(settings.seed):
+        size = pieces.vocab_size()
+        model = Transformer(
+            TransformerConfig(
+                size,
+                size,
+                settings.layer(),
+                encoder_layers=settings.layers,
+                decoder_layers=settings.layers,
+                embedding_std=settings.width**-0.5,  # times sqrt(D): as large as the positions that are added
+            )
+        )
+    valid = task(parts.valid)
+
+    def report(model: nn.Module) -> dict:
+        guesses = translate(model, pieces, [r.source for r in parts.test], max_length=settings.max_length)
+        shown = [
+            {"source": r.source, "reference": r.target, "translation": guess}
+            for r, guess in list(zip(parts.test, guesses, strict=True))[:5]
+        ]
+        return {**corpus_scores(guesses, [r.target for r in parts.test]), "examples": shown}
+
+    return Prepared(
+        model, task(parts.train), _perplexity(valid), report, pieces, _about(corpus, parts, model)
+    )
+
+
+def classifier(settings: Settings) -> Prepared:
+    """Prepare an encoder for labelled texts: "toy", "nsmc", "nsmc-small", "english", or a file with two columns.
+
+    The test of NSMC is its own; training rows whose text occurs in it are left out and counted.
+
+    Raises:
+        ValueError: if data or settings cannot be used.
+    """
+    corpus, parts = _labelled_parts(settings)
+    parts = _limited(parts, settings)
+    classes = max(2, len(settings.labels)) if settings.data not in NAMED_REVIEWS else 2
+    pieces = train_sentencepiece([row.text for row in parts.train], settings.vocabulary)
+
+    def task(rows: list[Labelled]) -> ClassificationTask:
+        return ClassificationTask(pieces.encode([r.text for r in rows]), [r.label for r in rows])
+
+    with seeded(settings.seed):
+        # Rotary: added positions would drown the small vectors that tokens begin with.
+        encoder = EncoderOnlyConfig(pieces.vocab_size(), settings.layer(), settings.layers, "rotary")
+        model = TextClassifier(encoder, classes, dropout=settings.dropout)
+    valid, test = task(parts.valid), task(parts.test)
+
+    def evaluate(model: nn.Module) -> dict:
+        return {"loss": mean_loss(valid, model), "accuracy": accuracy(valid, model)}
+
+    def report(model: nn.Module) -> dict:
+        bag = BagOfWords(classes).fit([r.text for r in parts.train], [r.label for r in parts.train])
+        guesses = bag.predict([r.text for r in parts.test]).tolist()
+        right = sum(guess == r.label for guess, r in zip(guesses, parts.test, strict=True))
+        return {"accuracy": accuracy(test, model), "bag_of_words_accuracy": right / len(parts.test)}
+
+    return Prepared(model, task(parts.train), evaluate, report, pieces, _about(corpus, parts, model))
+
+
+NAMED_REVIEWS = ("toy", "nsmc", "nsmc-small", "english")
+
+
+def _labelled_parts(settings: Settings) -> tuple[Corpus[Labelled], Split[Labelled]]:
+    shares = {"valid": settings.valid, "seed": settings.seed}
+    if settings.data in ("nsmc", "nsmc-small"):
+        size = "full" if settings.data == "nsmc" else "small"
+        corpus, test = corpora.nsmc("train", size=size), corpora.nsmc("test", size=size)
+        known = {comparable(row.text) for row in test.rows}
+        rows = [row for row in corpus.rows if comparable(row.text) not in known]
+        skipped = {**corpus.skipped, "also in the test": len(corpus.rows) - len(rows)}
+        parts = split(rows, test=0, **shares)
+        return replace(corpus, skipped=skipped), replace(parts, test=test.rows)
+    if settings.data == "toy":
+        corpus = Corpus(toy_reviews(), "toy reviews of this library", "MIT")
+    elif settings.data == "english":
+        corpus = corpora.english_reviews(on_error=settings.on_error)
+    else:
+        corpus = corpora.labelled(
+            settings.data, columns=settings.columns, labels=settings.labels, on_error=settings.on_error
+        )
+    return corpus, split(corpus.rows, test=settings.test, **shares)
+
+
+def language_model(settings: Settings) -> Prepared:
+    """Prepare a decoder for running text: "book" (this book's own sentences), or a file of text.
+
+    Raises:
+        ValueError: if data or settings cannot be used.
+    """
+    if settings.data == "book":
+        rows = book_corpus("train") + book_corpus("heldout")
+        corpus = Corpus(rows, "sentences of this book", "CC BY 4.0")
+    else:
+        corpus = corpora.plain_text(settings.data, on_error=settings.on_error)
+    parts = _limited(
+        split(corpus.rows, valid=settings.valid, test=settings.test, seed=settings.seed), settings
+    )
+    pieces = train_sentencepiece(parts.train, settings.vocabulary)
+
+    def task(rows: list[str]) -> LanguageTask:
+        ids = [EOS_ID]
+        for sentence in pieces.encode(rows):
+            ids += [*sentence, EOS_ID]
+        return LanguageTask(ids, settings.block)
+
+    with seeded(settings.seed):
+        config = DecoderOnlyConfig(
+            pieces.vocab_size(),
+            settings.layer(),
+            settings.layers,
+            "learned",
+            settings.block,
+            padding_id=PAD_ID,
+        )
+        model = DecoderOnly(config)
+    valid, test = task(parts.valid), task(parts.test)
+    characters = sum(len(row) + 1 for row in parts.test)  # a sentence's end counts as one
+
+    def report(model: nn.Module) -> dict:
+        loss = mean_loss(test, model)
+        bits = loss * test.weight(range(len(test.lengths))) / math.log(2)
+        return {"loss": loss, "perplexity": math.exp(loss), "bits_per_character": bits / characters}
+
+    return Prepared(
+        model, task(parts.train), _perplexity(valid), report, pieces, _about(corpus, parts, model)
+    )
+
+
+def _perplexity(valid: Task) -> Callable[[nn.Module], dict]:
+    def evaluate(model: nn.Module) -> dict:
+        loss = mean_loss(valid, model)
+        return {"loss": loss, "perplexity": math.exp(loss)}
+
+    return evaluate
+
+
+def _limited(parts: Split, settings: Settings) -> Split:
+    if settings.limit < 0:
+        raise ValueError(f"limit must be 0 (no limit) or more, got {settings.limit}")
+    for name in ("valid", "test"):
+        if not getattr(parts, name):
+            raise ValueError(f"no row is left for {name}: give more data, or a larger share")
+    if not settings.limit:
+        return parts
+    return replace(parts, train=sample(parts.train, settings.limit, seed=settings.seed))
+
+
+def _about(corpus: Corpus, parts: Split, model: nn.Module) -> dict:
+    sizes = {name: len(getattr(parts, name)) for name in ("train", "valid", "test")}
+    return {
+        "origin": corpus.origin,
+        "licence": corpus.licence,
+        "skipped": corpus.skipped,
+        "rows": sizes,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+RECIPES: dict[str, Callable[[Settings], Prepared]] = {
+    "translation": translation,
+    "classifier": classifier,
+    "lm": language_model,
+}
