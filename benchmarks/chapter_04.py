@@ -1,4 +1,4 @@
-"""Chapter 04's experiment that is too long for its page: does a right translation mean a right alignment?
+"""Chapter 04's experiment that is too long for its page: do right words mean a right alignment?
 
     python benchmarks/chapter_04.py            # six seeds for each of two starts
 
@@ -15,6 +15,19 @@ import torch
 
 from chapters import definitions, store
 
+STARTS = {"0.1": "Translator", "1": "LargeStart"}  # standard deviation of the first embeddings: the class
+
+
+def run(chapter, seed: int) -> dict[str, dict[str, float]]:
+    """Train and measure both starts with one seed."""
+    train, test = chapter.korean_corpus(seed)
+    measured = {}
+    for start, name in STARTS.items():
+        model = chapter.train_translator(train, chapter.to_english, seed, make=getattr(chapter, name))
+        measured[start] = {key: round(value, 4) for key, value in chapter.measure(model, test).items()}
+        print(f"seed {seed}  start {start:<3}  {measured[start]}", flush=True)
+    return measured
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -25,19 +38,10 @@ def main() -> None:
     torch.set_num_threads(1)
     chapter = definitions("04")
     started = time.process_time()
-    results: dict[str, list[dict[str, float]]] = {}
-    for start, make in (("0.1", chapter.Translator), ("1", chapter.LargeStart)):
-        results[start] = []
-        for seed in seeds:
-            train, test = chapter.korean_corpus(seed)
-            model = chapter.train_translator(train, chapter.to_english, seed, make=make)
-            measured = {name: round(value, 4) for name, value in chapter.measure(model, test).items()}
-            results[start].append(measured)
-            print(f"start {start:<3} seed {seed}  {measured}", flush=True)
-    path = store(
-        "alignment_start", "python benchmarks/chapter_04.py", seeds, time.process_time() - started, results
-    )
-    print(f"wrote {path}")
+    runs = [run(chapter, seed) for seed in seeds]
+    results = {start: [measured[start] for measured in runs] for start in STARTS}
+    command = "python benchmarks/chapter_04.py"
+    print(f"wrote {store('alignment_start', command, seeds, time.process_time() - started, results)}")
 
 
 if __name__ == "__main__":
