@@ -75,7 +75,9 @@ def test_the_cells_that_define_an_experiment_run_alone(chapters):
 
 def test_what_is_stored_says_how_it_was_made(chapters):
     pytest.importorskip("torch")
-    path = chapters.store("toy", "python benchmarks/chapter_42.py", [0, 1, 2], 61.4, {"accuracy": [0.5, 0.6, 0.7]})
+    path = chapters.store(
+        "toy", "python benchmarks/chapter_42.py", [0, 1, 2], 61.4, {"accuracy": [0.5, 0.6, 0.7]}
+    )
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["seconds"] == 61 and content["machine"] and content["versions"]["torch"]
     assert content["results"] == {"accuracy": [0.5, 0.6, 0.7]}
