@@ -2,7 +2,8 @@
 
 Makes an environment held to colab-constraints.txt, with what Colab has and the chapters need; proves that
 installing the library there installs the library alone; then runs every notebook from top to bottom,
-unedited, and checks that what it prints is what the notebook stores (marked cells apart).
+unedited, and checks that what it prints is what the notebook stores (marked cells apart). At the end it
+runs the students' notebooks of exercises with the solutions filled in.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ def main() -> None:
             failures.append(
                 f"{path.relative_to(ROOT)} prints something else in the cells {', '.join(different)}"
             )
+    ran = subprocess.run([python, "-W", "ignore", ROOT / "tests" / "students_run.py"])
+    if ran.returncode:
+        failures.append("a student's notebook with its solutions stopped: see above")
     sys.exit("\n".join(failures) or 0)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -58,13 +60,21 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def one_of_each(kinds: list[Kind], workers: int, plain_too: bool, table: Path | None) -> list[str]:
-    """Grade one submission of each kind; what is not as it must be."""
+def one_of_each(
+    kinds: list[Kind], workers: int, plain_too: bool, table: Path | None, place: Path | None
+) -> list[str]:
+    """Grade one submission of each kind; what is not as it must be.
+
+    A run with a `place` of its own goes on there when it was killed.
+    """
     from tutorial_lib.teaching.grade import grade
 
-    with tempfile.TemporaryDirectory() as place:
-        target, shop = prepare(Path(place))
-        submissions = Path(place) / "submissions"
+    with tempfile.TemporaryDirectory() as folder:
+        place = place or Path(folder)
+        place.mkdir(exist_ok=True)
+        target, shop = prepare(place)
+        submissions = place / "submissions"
+        shutil.rmtree(submissions, ignore_errors=True)
         owners = write_all(shop, submissions, kinds)
 
         def progress(done: int, total: int, result: dict) -> None:
@@ -84,9 +94,12 @@ def one_of_each(kinds: list[Kind], workers: int, plain_too: bool, table: Path | 
         ]
         bad += [] if len(results) == len(kinds) else [f"{len(kinds) - len(results)} rows are missing"]
         bad += [f"left behind: {left}" for left in leftovers()]
-        plain = {}
-        for name, outcome in plain_nbgrader(target, Path(place), kinds, shop, workers) if plain_too else ():
+        known = place / "plain.json"
+        plain = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
+        left = [kind for kind in kinds if kind.name not in plain] if plain_too else []
+        for name, outcome in plain_nbgrader(target, place, left, shop, workers):
             plain[name] = outcome
+            known.write_text(json.dumps(plain, ensure_ascii=False), encoding="utf-8")
             say(f"nbgrader alone, {name}: {outcome}")
         if table:
             write_table(table, kinds, {owners[r["student"]].name: r for r in results}, plain)
@@ -102,7 +115,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--table", type=Path, default=ROOT / "exercises" / "KINDS.md")
     parser.add_argument("--many", type=int, default=0, help="grade so many of mixed quality instead")
-    parser.add_argument("--place", type=Path, help="with --many: a folder to go on in when the run is killed")
+    parser.add_argument("--place", type=Path, help="a folder to go on in when the run is killed")
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT / "src"))
     if arguments.many:
@@ -116,7 +129,8 @@ def main() -> None:
         if (not words or any(word in kind.name for word in words)) and (kind.runs or not arguments.running)
     ]
     whole = len(kinds) == len(KINDS)
-    bad = one_of_each(kinds, arguments.workers, whole or arguments.plain, arguments.table if whole else None)
+    table = arguments.table if whole else None
+    bad = one_of_each(kinds, arguments.workers, whole or arguments.plain, table, arguments.place)
     sys.exit("\n".join(bad) or 0)
 
 

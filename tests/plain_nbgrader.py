@@ -38,6 +38,7 @@ def plain_nbgrader(
         if NOT_RUN.get(kind.name, "").startswith("not run"):
             return kind.name, NOT_RUN[kind.name]
         place = folder / f"plain-{kinds.index(kind)}"
+        shutil.rmtree(place, ignore_errors=True)
         try:
             outcome = autograde(target, place, kind, shop)
         finally:

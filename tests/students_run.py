@@ -34,7 +34,9 @@ def main() -> None:
     for language in sys.argv[1:] or ["en", "ko"]:
         for source in read_all(ROOT / "exercises", language):
             book = NotebookClient(filled(source), timeout=300, kernel_name="python3").execute()
-            said = [output.text.strip() for cell in book.cells for output in cell.get("outputs", [])]
+            said = [
+                output.get("text", "").strip() for cell in book.cells for output in cell.get("outputs", [])
+            ]
             sys.stdout.write(f"{language} {source.name}: {' | '.join(said)}\n")
 
 

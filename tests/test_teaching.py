@@ -1,6 +1,7 @@
 """Whatever is handed in: one row, the right answers in the released notebook, the right words in the reports."""
 
 import json
+import re
 import unicodedata
 import zipfile
 
@@ -273,6 +274,17 @@ def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: True)
     assert cli.main(["teach", "grade", str(tmp_path), str(tmp_path)]) == 2
     assert capsys.readouterr().err == "no bubblewrap: say --unsafe\n"
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_page_for_instructors_explains_every_flag(language):
+    text = (ROOT / "book" / language / "instructors.md").read_text(encoding="utf-8")
+    named = {*verdict.FOR_HUMANS, "unchanged", "nothing-handed-in"}
+    for path in (ROOT / "src" / "tutorial_lib" / "teaching").glob("*.py"):
+        code = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r'(?:flag|flags\.append|notes\.append)\("([a-z]+(?:-[a-z]+)+)"\)', code))
+    explained = set(re.findall(r"`([a-z-]+)(?::\.\.\.)?`", text))
+    assert len(named) > 20 and named <= explained, sorted(named - explained)
 
 
 def test_the_commands_say_what_is_wrong(tmp_path, capsys):
