@@ -119,9 +119,8 @@ def grouped_attention(
         return fused_attention(query, key, value, mask, dropout_p=dropout_p)
     if query.size(2) == 1 and (mask is None or tuple(mask.shape) == (len(key), 1, 1, key.size(2))):
         # While decoding: the heads that share become the queries of one head, and no key is copied.
-        together = query.reshape(
-            len(query), kv_heads, heads // kv_heads, -1
-        )  # (B, H, 1, Dh) -> (B, H_kv, G, Dh)
+        shape = (len(query), kv_heads, heads // kv_heads, query.size(3))
+        together = query.reshape(shape)  # (B, H, 1, Dh) -> (B, H_kv, G, Dh)
         return fused_attention(together, key, value, mask, dropout_p=dropout_p).reshape(query.shape)
     key, value = (kv.repeat_interleave(heads // kv_heads, dim=1) for kv in (key, value))
     return fused_attention(query, key, value, mask, dropout_p=dropout_p)
