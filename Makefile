@@ -52,8 +52,9 @@ ladder: $(READY) ## every layer against its references; writes benchmarks/result
 mutants: $(READY) ## plant faults one at a time: the tests must catch every one
 	@$(BIN)/python tests/mutants.py
 
-bench: $(READY) ## speed beside torch and Keras; writes benchmarks/results/speed.json
+bench: $(READY) ## speed beside torch, Keras and Hugging Face; writes benchmarks/results/speed.json and generation.json
 	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python benchmarks/generation.py
 
 seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER=05
 	@$(BIN)/python benchmarks/seeds.py $(CHAPTER)

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import assert_raises, close, error_table, make, seeded, set_off
 
+from tutorial_lib import cache as cache_module
 from tutorial_lib.attention import scaled_dot_product_attention
 from tutorial_lib.cache import KeyValueCache
 from tutorial_lib.interop import to_torch_attention
@@ -139,6 +140,47 @@ def test_a_cache_gives_the_same_numbers_in_any_chunking(kind, kv_heads):
             outputs.append(attention(part, mask=mask, cache=cache)[0])
         close(torch.cat(outputs, 1), whole)
         assert cache.length == 6 and cache.keys.shape == (B, kv_heads, 6, Dh)
+
+
+@pytest.mark.parametrize("kind", [None, *SCHEMES])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_without_gradients_the_cache_writes_into_its_buffers_and_gives_the_same(
+    kind, kv_heads, masked, monkeypatch
+):
+    """It grows several times; in between rows change places and several tokens come in at once."""
+    monkeypatch.setattr(cache_module, "ROOM", 3)
+    position = kind and position_scheme_factory(kind, heads=H, head_width=Dh, causal=True)()
+    attention, long = layer(kv_heads=kv_heads, position=position), 16
+    x, rows = make(3, long, D), torch.tensor([2, 0, 2])
+    real = torch.ones(3, long, dtype=torch.bool)
+    real[0, :4], real[2, 1] = not masked, not masked
+    mask = combine_masks(causal_mask(long), real[:, None, None, :])
+    with torch.no_grad():
+        whole = attention(x, mask=mask)[0]
+        cache, outputs, start = KeyValueCache(), [], 0
+        for size in [5, 1, 1, 1, 1, 2, 3, 1, 1]:
+            if start == 8:
+                cache.select(rows)
+                x, whole, mask = x[rows], whole[rows], mask[rows]
+                outputs = [torch.cat(outputs, 1)[rows]]
+            end = start + size
+            outputs.append(attention(x[:, start:end], mask=mask[:, :, start:end, :end], cache=cache)[0])
+            start = end
+    close(torch.cat(outputs, 1), whole)
+    assert cache.length == long
+
+
+def test_a_cache_may_go_from_no_gradients_to_gradients_and_back():
+    attention, x = layer(), make(B, 8, D).requires_grad_()
+    whole = attention(x, mask=causal_mask(8))[0]
+    cache, outputs = KeyValueCache(), []
+    for start in range(8):
+        with torch.set_grad_enabled(2 <= start < 6):
+            outputs.append(attention(x[:, start : start + 1], cache=cache)[0])
+    close(torch.cat(outputs, 1), whole)
+    outputs[5].sum().backward()  # what came later did not write over what it needs
+    assert x.grad[:, 2:6].any()
 
 
 def test_the_memory_is_projected_once_and_then_taken_from_the_cache():

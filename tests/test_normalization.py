@@ -14,6 +14,10 @@ def test_both_equal_torch(width, rows, eps):
     x, gain, shift = make(rows, width), make(width, seed=1), make(width, seed=2)
     close(layer_norm(x, gain, shift, eps=eps), F.layer_norm(x, (width,), gain, shift, eps), 1e-11)
     close(rms_norm(x, gain, eps=eps), F.rms_norm(x, (width,), gain, eps), 1e-11)
+    module = RMSNorm(width, eps).double()
+    with torch.no_grad():
+        module.weight.copy_(gain)
+    close(module(x), rms_norm(x, gain, eps=eps), 1e-11)
 
 
 def test_the_variance_is_divided_by_the_width():
@@ -56,6 +60,7 @@ def test_a_norm_is_made_from_its_name():
         ("shift too short", lambda: layer_norm(make(2, 4), make(4), make(3)), ("shift", "(3,)", "(2, 4)")),
         ("rms: gain", lambda: rms_norm(make(2, 4), make(2, 4)), ("gain", "(2, 4)")),
         ("no tensor", lambda: rms_norm(1.0, make(4)), ("x must be a torch.Tensor", "float")),
+        ("rms: width", lambda: RMSNorm(4)(torch.zeros(2, 3)), ("gain", "(4,)", "(2, 3)")),
         ("width 0", lambda: RMSNorm(0), ("width", "0")),
     ]
 )

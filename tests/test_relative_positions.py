@@ -105,6 +105,22 @@ def test_rotary_turns_each_pair_by_its_own_angle(layout):
             assert turned[0, 0, t, second].item() == pytest.approx(number.imag, abs=1e-13)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_rotary_computes_again_whatever_it_has_seen_before(mode):
+    rotary = Rotary(Dh)
+    with mode():
+        one, other = torch.tensor([[3, 4]]), torch.tensor([[7, 9]])
+        x, single = make(2, H, 2, Dh), make(2, H, 2, Dh, dtype=torch.float32)
+        for positions in (one, other, one):
+            assert torch.equal(rotary.rotate(x, positions), apply_rotary(x, positions))
+            assert torch.equal(rotary.rotate(x[:1], positions), apply_rotary(x[:1], positions))
+            assert torch.equal(rotary.rotate(single, positions), apply_rotary(single, positions))
+        one[0, 1] = 11
+        assert torch.equal(rotary.rotate(single, one), apply_rotary(single, one))
+        with pytest.raises(ValueError):
+            rotary.rotate(x[:, :, :1], one)
+
+
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 200), st.sampled_from(["adjacent", "halves"]))
 def test_rotary_scores_depend_on_the_distance_alone(m, n, shift, layout):
     query, key = make(1, 1, 1, Dh, seed=1), make(1, 1, 1, Dh, seed=2)

@@ -101,6 +101,31 @@ def fused_attention(
     return output.masked_fill(empty, 0.0)
 
 
+def grouped_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, dropout_p: float = 0.0
+) -> Tensor:
+    """`fused_attention` where neighbouring query heads share a key/value head (Ainslie et al. 2023, §2.2).
+
+    Args:
+        query: (B, H, T, Dh)
+        key, value: (B, H_kv, S, Dh) with H_kv a divisor of H.
+        mask, dropout_p: as in `fused_attention`; the mask is (T, S) or broadcasts to (B, H, T, S).
+
+    Returns:
+        output (B, H, T, Dh)
+    """
+    heads, kv_heads = query.size(1), key.size(1)
+    if heads == kv_heads:
+        return fused_attention(query, key, value, mask, dropout_p=dropout_p)
+    if query.size(2) == 1 and (mask is None or tuple(mask.shape) == (len(key), 1, 1, key.size(2))):
+        # While decoding: the heads that share become the queries of one head, and no key is copied.
+        shape = (len(query), kv_heads, heads // kv_heads, query.size(3))
+        together = query.reshape(shape)  # (B, H, 1, Dh) -> (B, H_kv, G, Dh)
+        return fused_attention(together, key, value, mask, dropout_p=dropout_p).reshape(query.shape)
+    key, value = (kv.repeat_interleave(heads // kv_heads, dim=1) for kv in (key, value))
+    return fused_attention(query, key, value, mask, dropout_p=dropout_p)
+
+
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> None:
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():

@@ -7,9 +7,15 @@ from torch import Tensor
 
 from tutorial_lib.validation import require_tensor
 
+ROOM = 32  # tokens that fit in before the buffers grow again
+
 
 class KeyValueCache:
     """Keys and values that one attention layer has computed, so that the next call adds only the new ones.
+
+    Without gradients the new ones are written into buffers with room to spare,
+    instead of copying everything at every step. A cache that is to go on in two
+    ways needs `copy.deepcopy`, or `select` with its rows twice.
 
     Attributes:
         keys, values: (B, H_kv, S, Dh), or None while empty.
@@ -20,6 +26,7 @@ class KeyValueCache:
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
         self.positions: Tensor | None = None
+        self._buffers: list[Tensor] | None = None  # keys and values are views of their beginning
 
     @property
     def length(self) -> int:
@@ -46,10 +53,11 @@ class KeyValueCache:
                         f"new {name} must fit the cached ones in (B, H, Dh), "
                         f"got {tuple(new.shape)} and {tuple(old.shape)}"
                     )
-            keys = torch.cat([self.keys, keys], dim=2)  # (B, H, S, Dh)
-            values = torch.cat([self.values, values], dim=2)
-            rows = max(self.positions.size(0), positions.size(0))
-            positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)
+            keys, values = self._append(keys, values)
+            if positions.size(0) != self.positions.size(0):
+                rows = max(self.positions.size(0), positions.size(0))
+                self.positions, positions = self.positions.expand(rows, -1), positions.expand(rows, -1)
+            positions = torch.cat([self.positions, positions], dim=1)
         self.keys, self.values, self.positions = keys, values, positions
         return keys, values, positions
 
@@ -58,6 +66,25 @@ class KeyValueCache:
         require_tensor("rows", rows)
         if self.keys is None:
             return
-        self.keys, self.values = self.keys[rows], self.values[rows]
+        if self._buffers is None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+        else:  # the room goes along
+            self._buffers = [buffer[rows] for buffer in self._buffers]
+            self.keys, self.values = (buffer[:, :, : self.length] for buffer in self._buffers)
         if self.positions.size(0) > 1:
             self.positions = self.positions[rows]
+
+    def _append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cached keys and values with the new ones after them, each (B, H_kv, S, Dh)."""
+        olds, news = (self.keys, self.values), (keys, values)
+        if torch.is_grad_enabled():  # the backward pass needs the old ones untouched
+            self._buffers = None
+            return tuple(torch.cat([old, new], dim=2) for old, new in zip(olds, news, strict=True))
+        start, end = self.length, self.length + keys.size(2)
+        if self._buffers is None or self._buffers[0].size(2) < end:
+            self._buffers = [old.new_empty(*old.shape[:2], end + ROOM, old.size(3)) for old in olds]
+            for buffer, old in zip(self._buffers, olds, strict=True):
+                buffer[:, :, :start] = old
+        for buffer, new in zip(self._buffers, news, strict=True):
+            buffer[:, :, start:end] = new
+        return tuple(buffer[:, :, :end] for buffer in self._buffers)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tutorial_lib.attention import fused_attention, masked_softmax, scaled_dot_product_attention
+from tutorial_lib.attention import grouped_attention, masked_softmax, scaled_dot_product_attention
 from tutorial_lib.cache import KeyValueCache
 from tutorial_lib.relative_positions import PositionScheme
 from tutorial_lib.validation import (
@@ -174,8 +174,6 @@ class MultiHeadAttention(nn.Module):
         else:
             key, value = self._keys_and_values_of_memory(x, memory, cache)
             both_positions = None
-        if self.kv_heads < self.heads:  # (B, H_kv, S, Dh) -> (B, H, S, Dh): neighbours share
-            key, value = (kv.repeat_interleave(self.heads // self.kv_heads, dim=1) for kv in (key, value))
         output, weights = self._attend(query, key, value, mask, both_positions, need_weights)
         joined = output.transpose(1, 2).flatten(2)  # (B, H, T, Dh) -> (B, T, H * Dh)
         return self.output_projection(joined), weights
@@ -254,10 +252,12 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         dropout_p = self.dropout if self.training else 0.0
         score_bias = None if both_positions is None else self.position.score_bias(query, *both_positions)
+        if score_bias is None and not need_weights:
+            return grouped_attention(query, key, value, mask, dropout_p=dropout_p), None
+        if self.kv_heads < self.heads:  # (B, H_kv, S, Dh) -> (B, H, S, Dh): neighbours share
+            key, value = (kv.repeat_interleave(self.heads // self.kv_heads, dim=1) for kv in (key, value))
         if score_bias is None:
-            if need_weights:
-                return scaled_dot_product_attention(query, key, value, mask, dropout_p=dropout_p)
-            return fused_attention(query, key, value, mask, dropout_p=dropout_p), None
+            return scaled_dot_product_attention(query, key, value, mask, dropout_p=dropout_p)
         # `scaled_dot_product_attention` again, because it has no place for what a scheme adds.
         scores = (query / query.size(-1) ** 0.5) @ key.transpose(-2, -1) + score_bias  # (B, H, T, S)
         weights = masked_softmax(scores, mask)

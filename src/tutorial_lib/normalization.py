@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tutorial_lib.validation import require_positive, require_tensor
+
+HALF = (torch.float16, torch.bfloat16)
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor, *, eps: float = 1e-5) -> Tensor:
@@ -49,7 +52,7 @@ def rms_norm(x: Tensor, gain: Tensor, *, eps: float = 1e-6) -> Tensor:
         ValueError: if the gain does not have the width of x.
     """
     _check_gain(x, gain=gain)
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    wide = x.float() if x.dtype in HALF else x
     scaled = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + eps)
     return gain * scaled.to(x.dtype)
 
@@ -71,7 +74,10 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.weight, eps=self.eps)
+        if x.dtype in HALF:
+            return rms_norm(x, self.weight, eps=self.eps)
+        _check_gain(x, gain=self.weight)
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)  # the same in one call
 
 
 def make_norm(kind: str, width: int, eps: float) -> nn.Module:

@@ -90,9 +90,7 @@ class ALiBi(PositionScheme):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        distance = relative_distance(query_positions, key_positions).abs()[
-            :, None
-        ]  # (B, T, S) -> (B, 1, T, S)
+        distance = relative_distance(query_positions, key_positions).abs()[:, None]  # (B, 1, T, S)
         return (-self.slopes[:, None, None] * distance).to(query.dtype)  # (B, H, T, S)
 
 
@@ -180,10 +178,9 @@ class ShawPositions(PositionScheme):
         self.value_vectors = nn.Parameter(torch.randn(shape) * head_width**-0.5) if values else None
 
     def _row_of_each_pair(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        clipped = relative_distance(query_positions, key_positions).clamp(
-            -self.max_distance, self.max_distance
-        )
-        return (clipped + self.max_distance)[:, None]  # (B, 1, T, S), from 0 to 2K
+        limit = self.max_distance
+        clipped = relative_distance(query_positions, key_positions).clamp(-limit, limit)
+        return (clipped + limit)[:, None]  # (B, 1, T, S), from 0 to 2K
 
     def score_bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         if query.size(-1) != self.key_vectors.size(-1):
@@ -226,23 +223,27 @@ def apply_rotary(x: Tensor, positions: Tensor, *, base: float = 10000.0, layout:
     """
     require_tensor("x", x)
     require_choice("layout", layout, ("adjacent", "halves"))
+    return _turn(x, *_cosine_and_sine(x, positions, base), layout)
+
+
+def _cosine_and_sine(x: Tensor, positions: Tensor, base: float) -> tuple[Tensor, Tensor]:
     if x.dim() != 4 or x.size(-1) % 2:
         raise ValueError(f"rotary positions need (B, H, T, Dh) with an even Dh, got {tuple(x.shape)}")
     if positions.dim() != 2 or positions.size(-1) != x.size(-2) or positions.size(0) not in (1, x.size(0)):
-        raise ValueError(
-            f"positions must have shape (1 or {x.size(0)}, {x.size(-2)}), got {tuple(positions.shape)}"
-        )
+        raise ValueError(f"positions must be (1 or {len(x)}, {x.size(-2)}), got {tuple(positions.shape)}")
     half = x.size(-1) // 2
     # Float64, because a float32 angle near 100000 is up to 0.004 off.
     exponents = torch.arange(half, dtype=torch.float64, device=x.device) / half
     angles = positions.to(torch.float64)[:, None, :, None] * base**-exponents  # (B, 1, T, Dh/2)
-    cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+def _turn(x: Tensor, cosine: Tensor, sine: Tensor, layout: str) -> Tensor:
+    first, second = x.chunk(2, dim=-1) if layout == "halves" else (x[..., 0::2], x[..., 1::2])
+    turned = first * cosine - second * sine, first * sine + second * cosine
     if layout == "halves":
-        first, second = x[..., :half], x[..., half:]
-        return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
-    first, second = x[..., 0::2], x[..., 1::2]
-    rotated = torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
-    return rotated.flatten(-2)  # (B, H, T, Dh/2, 2) -> (B, H, T, Dh)
+        return torch.cat(turned, dim=-1)
+    return torch.stack(turned, dim=-1).flatten(-2)  # (B, H, T, Dh/2, 2) -> (B, H, T, Dh)
 
 
 class Rotary(PositionScheme):
@@ -260,9 +261,16 @@ class Rotary(PositionScheme):
         if head_width % 2:
             raise ValueError(f"rotary positions need an even head_width, got {head_width}")
         self.base, self.layout = base, layout
+        self._last = (None, None, None)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        return apply_rotary(x, positions, base=self.base, layout=self.layout)
+        # Every layer asks twice for the same positions: compute their angles once, unless they are changed.
+        version = object() if positions.is_inference() else positions._version  # nobody counts those changes
+        now, (last, then, angles) = (version, len(x), x.shape[2:], x.dtype), self._last
+        if last is not positions or then != now:
+            angles = _cosine_and_sine(x, positions, self.base)
+            self._last = (positions, now, angles)
+        return _turn(x, *angles, self.layout)
 
 
 SCHEMES = ("rotary", "rotary_halves", "alibi", "t5", "shaw")
@@ -271,22 +279,21 @@ SCHEMES = ("rotary", "rotary_halves", "alibi", "t5", "shaw")
 def position_scheme_factory(
     kind: str, *, heads: int, head_width: int, causal: bool, rotary_base: float = 10000.0
 ) -> Callable[[], PositionScheme] | None:
-    """Return a function that makes a new scheme each time, because each layer has its own.
+    """Return a function that makes the scheme of each layer, or None for a kind that is not in `SCHEMES`.
 
     Args:
         kind: one of `SCHEMES`, or a name that is the embedding's business ("learned", "none", ...).
         heads, head_width: H and Dh of the layers.
         causal: for "t5", whose buckets then all lie on one side.
         rotary_base: for the two rotary kinds.
-
-    Returns:
-        the function, or None for a kind that is not in `SCHEMES`
     """
     if kind not in SCHEMES:
         return None
+    if kind.startswith("rotary"):  # nothing is learned: all layers share one, and the angles that it knows
+        layout = "halves" if kind == "rotary_halves" else "adjacent"
+        rotary = Rotary(head_width, base=rotary_base, layout=layout)
+        return lambda: rotary
     return {
-        "rotary": lambda: Rotary(head_width, base=rotary_base),
-        "rotary_halves": lambda: Rotary(head_width, base=rotary_base, layout="halves"),
         "alibi": lambda: ALiBi(heads),
         "t5": lambda: T5Bias(heads, causal=causal),
         "shaw": lambda: ShawPositions(head_width),
