@@ -152,7 +152,8 @@ class Test:
             right: digest of the right answer.
             wrong: digest of a wrong answer -> key of the message for it.
             otherwise: key of the message for any other answer.
-            digits: for numbers: how many digits after the point count; the last may be off by one.
+            digits: for numbers: how many digits after the point count; the last may be off by one,
+                but a number without any digits must be right.
         """
         if value is None or value is ... or value == "":
             self.fail("unanswered")
@@ -164,7 +165,7 @@ class Test:
             if not math.isfinite(value):
                 self.fail(otherwise)
             step = 10.0**-digits
-            tried = [f"{value + shift * step + 0.0:.{digits}f}" for shift in (0, -1, 1)]
+            tried = [f"{value + shift * step + 0.0:.{digits}f}" for shift in ((0, -1, 1) if digits else (0,))]
         digests = [digest(self.exercise, part, text) for text in tried]
         if right in digests:
             return
