@@ -26,12 +26,12 @@ if "google.colab" in sys.modules:
     os.environ["KERAS_BACKEND"] = "torch"
     %pip install -q "{address}"
 """
+# No name of the chapter may be taken: it could be the module's.
 SHOW = """\
 import inspect
+from importlib import import_module
 
-from tutorial_lib import {module}
-
-print(inspect.getsource({module}.{name}))"""
+print(inspect.getsource(import_module("tutorial_lib.{module}").{name}))"""
 WORDS = {
     "en": {"note": "Note", "figure": "Figure"},
     "ko": {"note": "참고", "figure": "그림"},
