@@ -165,7 +165,7 @@ def test_the_librarys_source_becomes_a_marked_cell():
     text = "Before.\n\n```{literalinclude} ../../src/tutorial_lib/attention.py\n:pyobject: masked_softmax\n```\n\nAfter."
     before, code, after = markdown_cells(text, "en")
     assert (before.source, after.source) == ("Before.", "After.")
-    assert code.metadata.tags == [MARK] and ".attention\").masked_softmax" in code.source
+    assert code.metadata.tags == [MARK] and '.attention").masked_softmax' in code.source
 
 
 def test_an_unknown_directive_is_an_error():
