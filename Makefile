@@ -56,7 +56,7 @@ bench: $(READY) ## speed beside torch, Keras and Hugging Face; writes benchmarks
 	@$(BIN)/python benchmarks/speed.py
 	@$(BIN)/python benchmarks/generation.py
 
-seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER=05
+seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER=02
 	@$(BIN)/python benchmarks/seeds.py $(CHAPTER)
 
 results: $(READY) ## run a chapter's long experiments again and store them: make results CHAPTER=02
