@@ -196,9 +196,9 @@ def main() -> None:
     else:
         from notebooks import write_all
 
-        from tutorial_lib.teaching import library
+        from tutorial_lib.teaching import collection
 
-        exercises = library.write_all(ROOT / "exercises", ROOT / "src/tutorial_lib/assets")
+        exercises = collection.write_all(ROOT / "exercises", ROOT / "src/tutorial_lib/assets")
         for path in [*write_all(execute()), *exercises]:
             print(path.relative_to(ROOT))
 

@@ -271,7 +271,7 @@ def write_all(shop: Workshop, folder: Path, kinds: list[Kind]) -> dict[str, Kind
 def prepare(place: Path):
     """An assignment in a folder, and the workshop that spoils its notebook."""
     sys.path.insert(0, str(ROOT / "src"))
-    from tutorial_lib.teaching import assign, library
+    from tutorial_lib.teaching import assign, collection
 
     target = place / "hw1"
     if not target.exists():
@@ -279,7 +279,7 @@ def prepare(place: Path):
     notebook = json.loads((target / "student" / "hw1.ipynb").read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"])
-    return target, Workshop(notebook, library.names(library.read_all(ROOT / "exercises", "ko")))
+    return target, Workshop(notebook, collection.names(collection.read_all(ROOT / "exercises", "ko")))
 
 
 def leftovers() -> list[str]:

@@ -29,7 +29,7 @@ def filled(source) -> nbformat.NotebookNode:
 
 
 def main() -> None:
-    from tutorial_lib.teaching.library import read_all
+    from tutorial_lib.teaching.collection import read_all
 
     for language in sys.argv[1:] or ["en", "ko"]:
         for source in read_all(ROOT / "exercises", language):

@@ -10,7 +10,7 @@ from conftest import ROOT
 from kind_files import NAMES, Workshop, solved, write_all
 from kind_list import KINDS
 
-from tutorial_lib.teaching import assign, cli, handed_in, library, report, verdict
+from tutorial_lib.teaching import assign, cli, handed_in, collection, report, verdict
 from tutorial_lib.teaching.assign import Wanted, choose
 from tutorial_lib.teaching.grade import choose_notebook
 from tutorial_lib.teaching.notebooks import Sheet, grader_notebook, student_notebook
@@ -22,7 +22,7 @@ LANGUAGE = "ko"
 
 @pytest.fixture(scope="module")
 def exercises():
-    return library.names(library.read_all(ROOT / "exercises", LANGUAGE))
+    return collection.names(collection.read_all(ROOT / "exercises", LANGUAGE))
 
 
 @pytest.fixture(scope="module")

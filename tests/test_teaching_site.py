@@ -5,7 +5,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from tutorial_lib.teaching import library
+from tutorial_lib.teaching import collection
 
 SITE = ROOT / "_build" / "site"
 pytestmark = pytest.mark.skipif(not (SITE / "en" / "05_exercises.html").exists(), reason="no site is built")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not (SITE / "en" / "05_exercises.html").exists()
 def hidden_lines():
     """Lines of hidden tests and planted wrong solutions, without those that a chapter has in its own code."""
     chapters = "".join(path.read_text("utf-8") for path in (ROOT / "chapters" / "en").glob("*.md"))
-    for source in library.read_all(ROOT / "exercises", "en"):
+    for source in collection.read_all(ROOT / "exercises", "en"):
         for exercise in source.exercises:
             shown = (
                 "\n".join([exercise.start, exercise.answer, exercise.of("test")[0].code])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-from tutorial_lib.teaching import library
+from tutorial_lib.teaching import collection
 from tutorial_lib.teaching.notebooks import Sheet, grade_name, grader_notebook, student_notebook
 from tutorial_lib.teaching.source import Exercise
 
@@ -88,15 +88,15 @@ def build(
         raise ValueError(f"the assignment's name must be Latin letters, digits, - and _, got {name!r}")
     if (target / "assignment.json").exists():
         raise ValueError(f"{target} holds an assignment already: choose another name, or remove it")
-    sets = library.read_all(exercises_folder, language)
-    chosen = library.with_overlay(choose(library.names(sets), wanted), private)
+    sets = collection.read_all(exercises_folder, language)
+    chosen = collection.with_overlay(choose(collection.names(sets), wanted), private)
     unknown = set(worth or {}) - {grade_name(exercise) for exercise in chosen}
     if unknown:
         raise ValueError(f"points are given for {', '.join(sorted(unknown))}, which was not chosen")
     used = [s for s in sets if s.name in {e.set_name for e in chosen}]
     imports = "\n".join(dict.fromkeys(line for s in used for line in s.setup.split("\n") if line))
     sheet = Sheet(name, title, language, tuple(chosen), imports, "", deadline, dict(worth or {}))
-    install = library.install_address(exercises_folder)
+    install = collection.install_address(exercises_folder)
     nonce = secrets.token_hex(12)
     write(target / "student" / f"{name}.ipynb", student_notebook(sheet, install))
     write(target / "grader" / "source" / name / f"{name}.ipynb", grader_notebook(sheet, install, nonce))

@@ -20,18 +20,26 @@ SEED_VARIABLE = "GRADER_SEED"  # set when a submission is graded, so that hidden
 COMMON = {
     "en": {
         "not-a-tensor": "{name} must be a torch.Tensor, but it is of type {got}.",
+        "wrong-dtype": "{name} must have the dtype {want}, but it has {got}.",
         "wrong-shape": "{name} must have the shape {want}, but it has {got}.",
         "not-finite": "{name} contains NaN or infinity.",
-        "unanswered": "There is no answer yet: replace the placeholder in the cell above.",
-        "not-a-number": "The answer must be a number, but it is of type {got}.",
+        "not-these-results": "{name} must return {want}, but what it returned is {got}.",
+        "unanswered": "There is no answer here yet: replace this line by your code.",
+        "unanswered-part": "There is no answer to {name} yet.",
+        "not-a-choice": "{name} must be one of {want}, but it is {got}.",
+        "not-a-number": "{name} must be a number, but it is of type {got}.",
         "passed": "{name}: the tests pass.",
     },
     "ko": {
         "not-a-tensor": "{name}은(는) torch.Tensor여야 하는데, 지금 타입은 {got}입니다.",
+        "wrong-dtype": "{name}의 dtype은 {want}여야 하는데, 지금은 {got}입니다.",
         "wrong-shape": "{name}의 모양은 {want}여야 하는데, 지금은 {got}입니다.",
         "not-finite": "{name}에 NaN이나 무한대가 들어 있습니다.",
-        "unanswered": "아직 답이 없습니다. 위 셀에서 답을 적을 자리를 채우세요.",
-        "not-a-number": "답은 숫자여야 하는데, 지금 타입은 {got}입니다.",
+        "not-these-results": "{name}의 반환값은 {want}여야 하는데, 지금은 {got}입니다.",
+        "unanswered": "여기에 아직 답이 없습니다. 이 줄을 지우고 코드를 쓰세요.",
+        "unanswered-part": "{name}에 아직 답이 없습니다.",
+        "not-a-choice": "{name}에 쓸 수 있는 값은 {want}인데, 지금은 {got}입니다.",
+        "not-a-number": "{name}에는 숫자를 써야 하는데, 지금 타입은 {got}입니다.",
         "passed": "{name}: 테스트를 통과했습니다.",
     },
 }
@@ -51,6 +59,11 @@ class Wrong(AssertionError):
 def digest(exercise: str, part: str, value: object) -> str:
     """What a test holds instead of an answer, so that reading the test does not give the answer away."""
     return hashlib.sha256(f"{exercise}/{part}/{value}".encode()).hexdigest()[:12]
+
+
+def normal(value: object) -> str:
+    """An answer in words as its digest was made: small letters, one space between words."""
+    return " ".join(str(value).lower().replace(",", " ").split())
 
 
 def seed(default: int) -> int:
@@ -95,6 +108,11 @@ class Exercises:
             raise ValueError(f"exercise must be one of {', '.join(self.messages)}, got {exercise!r}")
         return Test(exercise, self.messages[exercise], COMMON[self.language])
 
+    @property
+    def unanswered(self) -> Wrong:
+        """What a student's notebook raises where the code is still missing: `raise check.unanswered`."""
+        return Wrong(COMMON[self.language]["unanswered"], "unanswered")
+
 
 class Test:
     """Tests of one exercise. Each method returns nothing, or raises `Wrong` with a message."""
@@ -116,20 +134,40 @@ class Test:
         if not bool(condition):
             self.fail(key)
 
-    def tensor(self, value: object, shape: Sequence[int] | None, name: str, *, finite: bool = True) -> None:
-        """Demand a tensor, and no object that resembles one, of this shape and without NaN."""
+    def results(self, value: object, names: Sequence[str], function: str) -> tuple:
+        """Demand what `return a, b` gives: a tuple or list with as many results as there are names."""
+        if not isinstance(value, tuple | list) or len(value) != len(names):
+            got = type(value).__name__
+            if isinstance(value, tuple | list):
+                got += f" ({len(value)})"
+            self.fail("not-these-results", name=function, want=f"({', '.join(names)})", got=got)
+        return tuple(value)
+
+    def tensor(
+        self,
+        value: object,
+        shape: Sequence[int] | None,
+        name: str,
+        *,
+        dtype: str = "float32",
+        finite: bool = True,
+    ) -> None:
+        """Demand a tensor, and no object that resembles one, of this dtype and shape and without NaN."""
         import torch
 
         if type(value) is not torch.Tensor:
             self.fail("not-a-tensor", name=name, got=type(value).__name__)
+        got = str(value.dtype).removeprefix("torch.")
+        if got != dtype:
+            self.fail("wrong-dtype", name=name, want=dtype, got=got)
         if shape is not None and tuple(value.shape) != tuple(shape):
             self.fail("wrong-shape", name=name, want=tuple(shape), got=tuple(value.shape))
         if finite and not bool(torch.isfinite(value).all()):
             self.fail("not-finite", name=name)
 
     def close(self, value, reference, key: str, *, name: str = "output", tolerance: float = 1e-5) -> None:
-        """Demand a tensor of the reference's shape whose numbers differ by at most `tolerance`."""
-        self.tensor(value, reference.shape, name)
+        """Demand a tensor of the reference's dtype and shape whose numbers differ by at most `tolerance`."""
+        self.tensor(value, reference.shape, name, dtype=str(reference.dtype).removeprefix("torch."))
         self.that(
             (value.detach() - reference).abs().max().item() <= tolerance if value.numel() else True, key
         )
@@ -143,6 +181,8 @@ class Test:
         wrong: Mapping[str, str] | None = None,
         otherwise: str,
         digits: int | None = None,
+        choices: Sequence[str | bool] = (),
+        name: str = "",
     ) -> None:
         """Demand an answer that is known by its digest only.
 
@@ -154,14 +194,19 @@ class Test:
             otherwise: key of the message for any other answer.
             digits: for numbers: how many digits after the point count; the last may be off by one,
                 but a number without any digits must be right.
+            choices: what may be answered; capitals, spaces and commas make no difference.
+            name: what the reader calls the answer, where that is not `part`.
         """
-        if value is None or value is ... or value == "":
-            self.fail("unanswered")
+        name = name or part
+        if value is None or value is ... or (isinstance(value, str) and not value.strip()):
+            self.fail("unanswered-part", name=name)
         if digits is None:
-            tried = [str(value).strip().lower()]
+            tried = [normal(value)]
+            if choices and tried[0] not in map(normal, choices):
+                self.fail("not-a-choice", name=name, want=", ".join(map(repr, choices)), got=repr(value))
         else:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                self.fail("not-a-number", got=type(value).__name__)
+                self.fail("not-a-number", name=name, got=type(value).__name__)
             if not math.isfinite(value):
                 self.fail(otherwise)
             step = 10.0**-digits

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tutorial_lib.teaching import assign, library, report
+from tutorial_lib.teaching import assign, collection, report
 from tutorial_lib.teaching.checking import digest
 from tutorial_lib.teaching.notebooks import grade_name
 from tutorial_lib.teaching.roster import Person, read_roster, read_time
@@ -32,9 +32,9 @@ def width(text: str) -> int:
 
 
 def show_list(arguments) -> None:
-    folder = library.find_exercises(arguments.exercises)
+    folder = collection.find_exercises(arguments.exercises)
     rows = [["name", "kind", "difficulty", "minutes", "points", "title"]]
-    for source in library.read_all(folder, arguments.language):
+    for source in collection.read_all(folder, arguments.language):
         for e in source.exercises:
             facts = [e.kind, str(e.difficulty), str(e.minutes), number(e.points)]
             rows.append([grade_name(e), *facts, e.title])
@@ -58,7 +58,7 @@ def make_assignment(arguments) -> None:
     )
     described = assign.build(
         arguments.folder,
-        library.find_exercises(arguments.exercises),
+        collection.find_exercises(arguments.exercises),
         wanted,
         language=arguments.language,
         title=arguments.title or arguments.folder.name,

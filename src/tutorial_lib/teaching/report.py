@@ -18,6 +18,7 @@ HEADINGS = {
         "points": "points", "comment": "comment", "answer": "answer", "exercise": "exercise",
         "rubric": "rubric", "model": "model answer", "passed": "All tests pass.",
         "stopped": "The cell stopped with {name}.", "unanswered": "No answer was found.",
+        "another_kind": "The result is not of the type, dtype, shape or number that is asked for; the notebook's own tests name the difference.",
         "slow": "It did not finish within the time of a cell: is there a loop that never ends?",
         "to_come": "Points are given by hand.", "seen": "The grader looks at your notebook once more.",
     },
@@ -28,6 +29,7 @@ HEADINGS = {
         "points": "점수", "comment": "의견", "answer": "답", "exercise": "문제",
         "rubric": "채점 기준", "model": "모범 답안", "passed": "모든 테스트를 통과했습니다.",
         "stopped": "셀이 {name} 때문에 멈췄습니다.", "unanswered": "답을 찾지 못했습니다.",
+        "another_kind": "결과의 타입, dtype, 모양, 개수 가운데 문제에서 요구한 것과 다른 것이 있습니다. 노트북의 테스트를 실행하면 무엇이 다른지 나옵니다.",
         "slow": "정해진 시간 안에 끝나지 않았습니다. 끝나지 않는 반복문이 있는지 살펴보세요.",
         "to_come": "직접 읽고 점수를 매깁니다.", "seen": "채점자가 노트북을 한 번 더 살펴봅니다.",
     },
@@ -194,10 +196,13 @@ def comment(described: dict, exercise: dict, result: dict, own: dict, words: dic
         return points, words["slow"]
     if key.startswith("error:"):
         return points, words["stopped"].format(name=key.removeprefix("error:"))
+    if key.startswith("unanswered"):
+        return points, words["unanswered"]
     from tutorial_lib.teaching.checking import COMMON
 
     text = exercise["messages"].get(key) or COMMON[described["language"]].get(key, "")
-    return points, text.split("{")[0] if "{" in text else text
+    # What stood in the gaps came out of the submission's kernel, so it is not repeated here.
+    return points, words["another_kind"] if "{" in text else text
 
 
 def file_name(result: dict) -> str:

@@ -87,7 +87,7 @@ class ExerciseSet:
 def stub(code: str) -> str:
     """The code with each solution replaced by a line that says so when it is run."""
     pattern = re.compile(rf"^([ \t]*){BEGIN}\n.*?{END}[ \t]*\n?", re.MULTILINE | re.DOTALL)
-    return pattern.sub(r"\1raise NotImplementedError  # your code\n", code).rstrip("\n")
+    return pattern.sub(r"\1raise check.unanswered  # your code\n", code).rstrip("\n")
 
 
 def without_marks(code: str) -> str:
