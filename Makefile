@@ -52,9 +52,10 @@ ladder: $(READY) ## every layer against its references; writes benchmarks/result
 mutants: $(READY) ## plant faults one at a time: the tests must catch every one
 	@$(BIN)/python tests/mutants.py
 
-bench: $(READY) ## speed beside torch, Keras and Hugging Face; writes benchmarks/results/speed.json and generation.json
+bench: $(READY) ## speed beside torch, Keras and Hugging Face; writes benchmarks/results/{speed,generation,training}.json
 	@$(BIN)/python benchmarks/speed.py
 	@$(BIN)/python benchmarks/generation.py
+	@$(BIN)/python benchmarks/training.py
 
 seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER=02
 	@$(BIN)/python benchmarks/seeds.py $(CHAPTER)

@@ -1,13 +1,11 @@
-"""How fast greedy decoding is: our loop beside Hugging Face's `generate`, with the same random weights.
+"""How fast greedy decoding is: our loop beside Hugging Face's `generate`, with the same weights.
 
     python benchmarks/generation.py        # prints the table, writes benchmarks/results/generation.json
 
-The method is that of speed.py: one process, one thread, CPU time; in every
-round each candidate runs once, in an order that rotates; ratios are taken
-within a round (theirs / ours: above 1 ours is faster), and the table shows
-their median and quartiles. `products` is the time of the linear maps alone,
-prompt included, which no implementation can do without: theirs / products is
-the ratio that a loop without any other work would reach.
+The method is that of measuring.py; ratios are theirs / ours: above 1 ours is
+faster. `products` is the time of the linear maps alone, prompt included, which
+no implementation can do without: theirs / products is the ratio that a loop
+without any other work would reach.
 
 Memory is the peak of one call beyond what the process held before it, each
 in a forked process of its own (Linux).
@@ -16,7 +14,6 @@ in a forked process of its own (Linux).
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import statistics
@@ -28,14 +25,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 import transformers
-from speed import processor
+from measuring import FOLDER, in_turns, ratio, store
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from tutorial_lib.generation import greedy
 from tutorial_lib.pretrained import gpt2_from_hugging_face, llama_from_hugging_face
+from tutorial_lib.weights import load_model
 
-RESULTS = Path(__file__).parent / "results" / "generation.json"
+RESULTS = FOLDER / "generation.json"
 PROMPT, NEW, BATCHES, ROUNDS = 64, 32, (1, 8), 9
 
 
@@ -45,23 +43,13 @@ def gpt2() -> tuple[nn.Module, nn.Module]:
     return gpt2_from_hugging_face(theirs), theirs
 
 
-def llama() -> tuple[nn.Module, nn.Module]:
-    """The size of SmolLM2-135M: 30 layers of width 576, 9 query heads and 3 key/value heads."""
-    config = LlamaConfig(
-        vocab_size=49152,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-    )
-    theirs = LlamaForCausalLM(config).eval()
+def smollm2() -> tuple[nn.Module, nn.Module]:
+    """SmolLM2-135M with its published weights: 30 layers of width 576, 9 query and 3 key/value heads."""
+    theirs = load_model("SmolLM2-135M-Instruct").eval()
     return llama_from_hugging_face(theirs), theirs
 
 
-MODELS = {"GPT-2 124M": gpt2, "Llama kind 135M": llama}
+MODELS = {"GPT-2's size": gpt2, "SmolLM2-135M": smollm2}
 
 
 def candidates(ours: nn.Module, theirs: nn.Module, prompt: Tensor, new: int) -> dict[str, Callable]:
@@ -115,34 +103,13 @@ def _status(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))  # kB
 
 
-def measure(runs: dict[str, Callable], rounds: int) -> dict[str, list[float]]:
-    """Return the CPU seconds of every candidate in every round."""
-    names = list(runs)
-    for name in names:  # the first calls plan and allocate
-        runs[name]()
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            start = time.process_time()
-            runs[name]()
-            times[name].append(time.process_time() - start)
-    return times
-
-
 def row(name: str, batch: int, new: int, runs: dict[str, Callable], rounds: int) -> dict:
     """Measure one model at one batch size."""
     same = (runs["ours"]() == runs["theirs"]()).float().mean().item()
     memory = {one: peak_memory(runs[one]) for one in ("ours", "theirs")}
-    times = measure(runs, rounds)
+    times = in_turns(runs, rounds)
     seconds = {one: statistics.median(all_times) for one, all_times in times.items()}
-
-    def ratio(over: str, under: str) -> list[float]:
-        each = [a / b for a, b in zip(times[over], times[under], strict=True)]
-        low, median, high = statistics.quantiles(each, n=4)
-        return [round(median, 3), round(low, 3), round(high, 3)]
-
-    median, *quartiles = ratio("theirs", "ours")
+    median, quartiles = ratio(times["theirs"], times["ours"])
     return {
         "model": name,
         "batch": batch,
@@ -153,7 +120,7 @@ def row(name: str, batch: int, new: int, runs: dict[str, Callable], rounds: int)
         "peak_mib": memory,
         "ratio": median,
         "quartiles": quartiles,
-        "highest_ratio": ratio("theirs", "products")[0],
+        "highest_ratio": ratio(times["theirs"], times["products"])[0],
         "rounds": rounds,
     }
 
@@ -195,22 +162,13 @@ def main() -> None:
             runs = candidates(ours, theirs, prompt, arguments.new)
             rows.append(row(name, batch, arguments.new, runs, arguments.rounds))
     print(table(rows))
-    content = {
-        "command": "make bench",
-        "setting": {
-            "prompt": arguments.prompt,
-            "new": arguments.new,
-            "dtype": "float32",
-            "decoding": "greedy",
-        },
-        "clock": "time.process_time, one thread",
-        "processor": processor(),
-        "seconds": round(time.process_time() - began),
-        "versions": {m.__name__: m.__version__ for m in (torch, transformers)},
-        "rows": rows,
+    setting = {
+        "prompt": arguments.prompt,
+        "new": arguments.new,
+        "dtype": "float32",
+        "decoding": "greedy",
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    store(arguments.out, rows, setting, (torch, transformers), began)
 
 
 if __name__ == "__main__":

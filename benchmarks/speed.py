@@ -2,19 +2,14 @@
 
     python benchmarks/speed.py             # prints the table, writes benchmarks/results/speed.json
 
-One process, one thread, CPU time. In every round each candidate runs once, in
-an order that rotates from round to round; ratios are taken within a round, and
-the table shows their median and quartiles. `products` is the time of the
-matrix products alone, which no implementation can do without.
-Below about 5 % a ratio means nothing.
+`products` is the time of the matrix products alone, which no implementation
+can do without. The method is that of measuring.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
 import torch
+from measuring import FOLDER, in_turns, ratio, store
 from torch import Tensor, nn
 
 from tutorial_lib.interop import to_torch_attention, to_torch_encoder_layer
@@ -32,7 +28,7 @@ from tutorial_lib.interop_keras import to_keras_attention, to_keras_encoder
 from tutorial_lib.layers import EncoderLayer, LayerConfig
 from tutorial_lib.multihead import MultiHeadAttention
 
-RESULTS = Path(__file__).parent / "results" / "speed.json"
+RESULTS = FOLDER / "speed.json"
 BATCH, WIDTH, HEADS, HIDDEN = 8, 256, 8, 1024
 LENGTHS = (128, 512)
 
@@ -117,24 +113,12 @@ def measure(
     runs = {name: (lambda c=c: c.run(x, backward)) for name, c in candidates.items()}
     bare = products(length, with_feed_forward)
     runs["products"] = lambda: bare(backward)
-    names = list(runs)
-    for name in names * 2:  # the first calls plan and allocate
-        runs[name]()
-    times: dict[str, list[float]] = {name: [] for name in names}
-    began, rounds = time.process_time(), 0
-    while rounds < 9 or (time.process_time() - began < seconds and rounds < 200):
-        turn = rounds % len(names)
-        for name in names[turn:] + names[:turn]:
-            start = time.process_time()
-            runs[name]()
-            times[name].append(time.process_time() - start)
-        rounds += 1
+    times = in_turns(runs, 9, seconds=seconds)
     rows = []
-    for name in names:
+    for name in times:
         if name in ("ours", "products"):
             continue
-        ratios = [ours / other for ours, other in zip(times["ours"], times[name], strict=True)]
-        low, median, high = statistics.quantiles(ratios, n=4)
+        median, quartiles = ratio(times["ours"], times[name])
         rows.append(
             {
                 "length": length,
@@ -143,9 +127,9 @@ def measure(
                 "ours_ms": round(1e3 * statistics.median(times["ours"]), 2),
                 "reference_ms": round(1e3 * statistics.median(times[name]), 2),
                 "products_ms": round(1e3 * statistics.median(times["products"]), 2),
-                "ratio": round(median, 3),
-                "quartiles": [round(low, 3), round(high, 3)],
-                "rounds": rounds,
+                "ratio": median,
+                "quartiles": quartiles,
+                "rounds": len(times[name]),
             }
         )
     return rows
@@ -164,13 +148,6 @@ def table(rows: list[dict]) -> str:
             f"{r['quartiles'][0]:.2f}-{r['quartiles'][1]:.2f}  {r['rounds']:7}"
         )
     return "\n".join(lines)
-
-
-def processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
 
 
 def main() -> None:
@@ -193,17 +170,8 @@ def main() -> None:
                 measured = measure(candidates, length, backward, with_feed_forward, arguments.seconds)
                 rows += [{"what": what, **row} for row in measured]
     print(table(rows))
-    content = {
-        "command": "make bench",
-        "setting": {"batch": BATCH, "width": WIDTH, "heads": HEADS, "hidden": HIDDEN, "dtype": "float32"},
-        "clock": "time.process_time, one thread",
-        "processor": processor(),
-        "seconds": round(time.process_time() - began),
-        "versions": {m.__name__: m.__version__ for m in (torch, keras)},
-        "rows": rows,
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    setting = {"batch": BATCH, "width": WIDTH, "heads": HEADS, "hidden": HIDDEN, "dtype": "float32"}
+    store(arguments.out, rows, setting, (torch, keras), began)
 
 
 if __name__ == "__main__":
