@@ -164,7 +164,7 @@ class MultiHeadAttention(nn.Module):
             ValueError: if shapes, dtypes, devices, mask, positions or cache do not fit.
         """
         require_vectors("x", x, self.width)
-        require_like_parameters("x", x, self)
+        require_like_parameters("x", x, self.query_projection)
         query = self._split(self.query_projection(x), self.heads)  # (B, H, T, Dh)
         if memory is None:
             positions = self._next_positions(x, cache) if positions is None else positions
@@ -225,7 +225,7 @@ class MultiHeadAttention(nn.Module):
                 f"{type(self.position).__name__} compares positions of one sequence, got x and another memory"
             )
         require_vectors("memory", memory, self.memory_width)
-        require_like_parameters("memory", memory, self)
+        require_like_parameters("memory", memory, self.query_projection)
         require_same_batch("x", x, "memory", memory)
         if cache is not None and cache.keys is not None:
             if cache.length != memory.size(1):

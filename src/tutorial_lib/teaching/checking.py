@@ -208,7 +208,7 @@ class Test:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 self.fail("not-a-number", name=name, got=type(value).__name__)
             if not math.isfinite(value):
-                self.fail(otherwise)
+                self.fail("not-finite", name=name)
             step = 10.0**-digits
             tried = [f"{value + shift * step + 0.0:.{digits}f}" for shift in ((0, -1, 1) if digits else (0,))]
         digests = [digest(self.exercise, part, text) for text in tried]
