@@ -40,7 +40,10 @@ def toc_pages(language: str) -> list[str]:
     name = "_toc.yml" if language == "en" else "book/ko/_toc.yml"
     toc = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
     files = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
-    return [f"{Path(file).name}.html" for file in files]
+    return [
+        f"{Path(file).name[:2]}_exercises.html" if file.startswith("exercises/") else f"{Path(file).name}.html"
+        for file in files
+    ]
 
 
 class Server(http.server.ThreadingHTTPServer):
