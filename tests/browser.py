@@ -41,7 +41,9 @@ def toc_pages(language: str) -> list[str]:
     toc = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
     files = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
     return [
-        f"{Path(file).name[:2]}_exercises.html" if file.startswith("exercises/") else f"{Path(file).name}.html"
+        f"{Path(file).name[:2]}_exercises.html"
+        if file.startswith("exercises/")
+        else f"{Path(file).name}.html"
         for file in files
     ]
 

@@ -259,6 +259,53 @@ def test_a_stub_says_that_code_is_missing():
     assert stub(code) == "def f(x):\n    raise check.unanswered  # your code"
 
 
+def test_what_is_missing_is_told_in_the_language_of_the_notebook():
+    for language, words in (("en", "no answer here yet"), ("ko", "아직 답이 없습니다")):
+        assert words in str(open_exercises("05_scaled_dot_product_attention", language).unanswered)
+
+
+def rejected(call, *args, **kwargs):
+    """The sentence with which a test of 05-attend rejects an answer."""
+    test = open_exercises("05_scaled_dot_product_attention", "en")("attend")
+    with pytest.raises(Wrong) as caught:
+        getattr(test, call)(*args, **kwargs)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("value,got", [(None, "NoneType"), ([1], "list (1)"), (range(2), "range")])
+def test_another_number_of_results_is_told(value, got):
+    assert f"f(x) must return (a, b), but what it returned is {got}." in rejected(
+        "results", value, ["a", "b"], "f(x)"
+    )
+    test = open_exercises("05_scaled_dot_product_attention", "en")("attend")
+    assert test.results([1, 2], ["a", "b"], "f(x)") == (1, 2)
+
+
+def test_another_dtype_is_told_before_numbers_are_compared():
+    import torch
+
+    wide = torch.zeros(2, dtype=torch.float64)
+    assert "w must have the dtype float32, but it has float64" in rejected("tensor", wide, (2,), "w")
+    said = rejected("close", torch.ones(2), wide, "differs-from-torch")
+    assert "must have the dtype float64, but it has float32" in said
+
+
+@pytest.mark.parametrize("value", ["left", " LEFT ", "left,", True])
+def test_an_answer_in_words_is_one_of_its_choices(value):
+    right = checking.digest("attend", "side", str(value is True).lower() if value is True else "left")
+    choices = [True, False] if value is True else ["left", "right"]
+    asked = {"right": right, "otherwise": "differs-from-torch", "choices": choices, "name": "side_of_x"}
+    open_exercises("05_scaled_dot_product_attention", "en")("attend").answer(value, "side", **asked)
+    assert "side_of_x must be one of" in rejected("answer", "up", "side", **asked)
+    assert "There is no answer to side_of_x yet" in rejected("answer", "  ", "side", **asked)
+
+
+def test_a_number_that_is_none_is_told():
+    asked = {"right": "x", "otherwise": "differs-from-torch", "digits": 2}
+    assert "w contains NaN or infinity" in rejected("answer", float("nan"), "w", **asked)
+    assert "w must be a number, but it is of type str" in rejected("answer", "0.5", "w", **asked)
+
+
 def test_a_message_is_shown_without_a_traceback():
     with pytest.raises(Wrong) as caught:
         open_exercises("05_scaled_dot_product_attention", "ko")("attend").that(False, "softmax-over-queries")

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.browser
 
 PAGES = [(language, page) for language in LANGUAGES for page in [*toc_pages(language), "search.html"]]
 CHAPTERS = [(language, page) for language, page in PAGES if re.match(r"\d\d_(?!exercises)", page)]
-STATIC = {"java_script_enabled": False}  # for what the server's page says: no formulas are set, so it is quick
+STATIC = {
+    "java_script_enabled": False
+}  # for what the server's page says: no formulas are set, so it is quick
 
 
 @pytest.mark.parametrize("language,name", PAGES)
@@ -83,7 +85,7 @@ def test_without_javascript_the_text_reads(site, browser, language, name):
             :3
         ]:  # collapsed answers open by themselves
             details.locator("summary").click()
-            assert details.locator("p").first.is_visible()
+            assert details.locator("p, pre").first.is_visible()
 
 
 @pytest.mark.parametrize("language,name", CHAPTERS)
