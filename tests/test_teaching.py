@@ -10,7 +10,7 @@ from conftest import ROOT
 from kind_files import NAMES, Workshop, solved, write_all
 from kind_list import KINDS
 
-from tutorial_lib.teaching import assign, cli, handed_in, collection, report, verdict
+from tutorial_lib.teaching import assign, cli, collection, handed_in, report, verdict
 from tutorial_lib.teaching.assign import Wanted, choose
 from tutorial_lib.teaching.grade import choose_notebook
 from tutorial_lib.teaching.notebooks import Sheet, grader_notebook, student_notebook
