@@ -27,7 +27,7 @@ book: $(READY) ## build both editions into _build/site (STRICT=1: warnings are e
 
 test: $(READY) ## unit tests, notebooks and browser tests (brings the site up to date first)
 	@$(MAKE) --no-print-directory book
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-with tests/nbval_sanitize.cfg tests chapters/en
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" --durations=15 --nbval --nbval-current-env --nbval-cell-timeout 180 --nbval-sanitize-with tests/nbval_sanitize.cfg tests chapters/en
 
 notebooks: $(READY) ## write the .ipynb beside each chapter's .md
 	@$(BIN)/python book/build.py notebooks
