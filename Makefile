@@ -8,7 +8,7 @@ PORT ?= 8000
 export PYTHONUTF8 = 1
 export HF_HUB_OFFLINE = 1
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks preview serve seeds results slow test-colab test-python linkcheck lint lock clean ladder mutants bench teach
+.PHONY: help book test notebooks preview serve seeds results real-data slow test-colab test-python linkcheck lint lock clean ladder mutants bench teach
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER
 
 results: $(READY) ## run a chapter's long experiments again and store them: make results CHAPTER=02
 	$(BIN)/python benchmarks/chapter_$(CHAPTER).py
+
+real-data: $(READY) ## train on Tatoeba and NSMC with three seeds, hours; writes benchmarks/results/real_data.json
+	$(BIN)/python benchmarks/real_data.py --folder _build/runs
 
 slow: teach ## what is too long for every commit, hours; writes reports/slow.md
 	$(BIN)/python tests/slow.py

@@ -31,7 +31,7 @@ class Ladder(SphinxDirective, Directive):
             cells = (rung["ours"], rung["reference"], rung["dtype"])
             body += self.row((*cells, rounded(rung["value"]), rounded(rung["gradient"])), code=2)
         group += [head, body]
-        return [nodes.table("", group)]
+        return [nodes.table("", group, classes=["ladder"])]
 
     @staticmethod
     def row(cells, code=0):
