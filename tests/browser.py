@@ -31,8 +31,9 @@ CHROMIUM_FLAGS = [
 
 
 def chromium_path() -> str | None:
-    """The system's Chromium or Chrome."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """The system's Chromium or Chrome; the one without windows first, which needs a third of the time."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def toc_pages(language: str) -> list[str]:
