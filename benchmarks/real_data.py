@@ -52,7 +52,9 @@ def collect(folder: Path) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True, help="where the runs live")
-    parser.add_argument("--only", choices=JOBS, action="append", help="this job alone; may stand several times")
+    parser.add_argument(
+        "--only", choices=JOBS, action="append", help="this job alone; may stand several times"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the JSON goes")
     arguments = parser.parse_args()
     for job in arguments.only or JOBS:

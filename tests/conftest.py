@@ -45,7 +45,8 @@ def browser():
     """Chromium, for the tests of one file."""
     path = chromium_path()
     require(
-        path is not None, "Chromium is missing (Debian: apt install chromium-headless-shell), so nothing was tried in it."
+        path is not None,
+        "Chromium is missing (Debian: apt install chromium-headless-shell), so nothing was tried in it.",
     )
     from playwright.sync_api import sync_playwright
 
