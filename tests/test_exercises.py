@@ -274,7 +274,7 @@ def rejected(call, *args, **kwargs):
 
 @pytest.mark.parametrize("value,got", [(None, "NoneType"), ([1], "list (1)"), (range(2), "range")])
 def test_another_number_of_results_is_told(value, got):
-    assert f"f(x) must return (a, b), but what it returned is {got}." in rejected(
+    assert f"f(x) must return (a, b), but it returned {got}." in rejected(
         "results", value, ["a", "b"], "f(x)"
     )
     test = open_exercises("05_scaled_dot_product_attention", "en")("attend")

@@ -18,9 +18,9 @@ HEADINGS = {
         "points": "points", "comment": "comment", "answer": "answer", "exercise": "exercise",
         "rubric": "rubric", "model": "model answer", "passed": "All tests pass.",
         "stopped": "The cell stopped with {name}.", "unanswered": "No answer was found.",
-        "another_kind": "The result is not of the type, dtype, shape or number that is asked for; the notebook's own tests name the difference.",
-        "slow": "It did not finish within the time of a cell: is there a loop that never ends?",
-        "to_come": "Points are given by hand.", "seen": "The grader looks at your notebook once more.",
+        "another_kind": "The answer differs from what is asked for in its type, dtype, shape or number of results, contains NaN or infinity, or is not one of the allowed answers. The tests in the notebook say which.",
+        "slow": "The cell did not finish in the time allowed. Check whether a loop never ends.",
+        "to_come": "Points will be given by hand.", "seen": "The grader will look at your notebook once more.",
     },
     "ko": {
         "student": "학생", "name": "이름", "status": "상태", "flags": "표시", "auto": "자동 채점",

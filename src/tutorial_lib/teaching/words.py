@@ -20,7 +20,7 @@ WORDS = {
         "test": "Tests that check your answer",
         "answer_here": "*Write your answer here, in place of this line.*",
         "notebook": "Solve them in the notebook, where each answer is checked: [open in Colab]({colab}) or <a href='{download}' download>download</a>.",
-        "how": "Run the first cell. Then replace each line `raise check.unanswered` or empty answer, and run the cell of tests below it: it says that the tests pass, or what is wrong. Where an exercise asks for code, more tests of the same kind run when it is graded. Keep the cells in place; you may add your own.",
+        "how": "Run the first cell. Then replace each line `raise check.unanswered` with your code, or fill in the empty answers, and run the test cell below: it says that the tests pass, or what is wrong. Where an exercise asks for code, more tests of the same kind run when your notebook is graded. Keep the cells in their order; you may add your own.",
         "due": "Due {deadline}. {points} in all.",
         "setup": "# In Colab this installs the book's library; elsewhere it does nothing.",
     },
