@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
 import pytest
+
+# One thread, before torch is imported: a process forked after OpenMP has started others waits for them for ever,
+# and pytest's workers keep the cores busy as it is.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "ext")]

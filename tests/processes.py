@@ -9,9 +9,15 @@ import sys
 import traceback
 from collections.abc import Callable
 
+import torch
+
 
 def start(function: Callable[[], object], environment: dict[str, str] | None = None) -> int:
     """Fork; return the process id. The child's exit status is 0 if the function returned."""
+    if torch.get_num_threads() > 1:
+        raise RuntimeError(
+            "a child of a process with OpenMP threads hangs: set OMP_NUM_THREADS=1 before torch"
+        )
     sys.stdout.flush()
     child = os.fork()
     if child:
