@@ -19,20 +19,21 @@ sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book" / "ext")]
 from browser import CHROMIUM_FLAGS, SITE, chromium_path, serve  # noqa: E402  (needs the path)
 from needed import require  # noqa: E402
 
-# On a Python for which no torch is installed, the files that need it are left out, and the header says so.
+# On a Python for which no torch is installed, what needs it, a file or a single test, is skipped.
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
-collect_ignore = []
 if WITHOUT_TORCH:
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
-        if "import torch" in text or "import keras" in text:
-            collect_ignore.append(path.name)
+
+    class SkipWithoutTorch:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "torch":
+                pytest.skip("needs torch", allow_module_level=True)
+
+    sys.meta_path.insert(0, SkipWithoutTorch)
 
 
 def pytest_report_header(config):
-    if WITHOUT_TORCH:
-        return f"torch is not installed: left out {', '.join(collect_ignore)}"
-    return None
+    return "torch is not installed: what needs it is skipped" if WITHOUT_TORCH else None
 
 
 @pytest.fixture(scope="session")
