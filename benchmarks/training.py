@@ -115,7 +115,14 @@ def beside_marian() -> dict[str, Callable]:
 
 def beside_gpt2() -> dict[str, Callable]:
     theirs = GPT2LMHeadModel(
-        GPT2Config(vocab_size=VOCABULARY, n_embd=GPT2_WIDTH, n_head=GPT2_HEADS, n_layer=GPT2_LAYERS)
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_embd=GPT2_WIDTH,
+            n_head=GPT2_HEADS,
+            n_layer=GPT2_LAYERS,
+            bos_token_id=1,
+            eos_token_id=1,
+        )
     )
     ours = gpt2_from_hugging_face(theirs)
     text = ids(TEXTS, TEXT_LENGTH + 1)
