@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,9 +58,9 @@ def processor() -> str:
 
 
 def store(path: Path, rows: list[dict], setting: dict, modules: tuple, began: float) -> None:
-    """Write the rows with what they depend on: setting, clock, processor, versions, seconds."""
+    """Write the rows with what they depend on: command, setting, clock, processor, versions, seconds."""
     content = {
-        "command": "make bench",
+        "command": shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
         "setting": setting,
         "clock": "time.process_time, one thread",
         "processor": processor(),

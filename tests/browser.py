@@ -31,7 +31,7 @@ CHROMIUM_FLAGS = [
 
 
 def chromium_path() -> str | None:
-    """The system's Chromium or Chrome; the one without windows first, which needs a third of the time."""
+    """The system's Chromium or Chrome; the one without windows first, which needs less time."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next(filter(None, map(shutil.which, names)), None)
 

@@ -20,8 +20,9 @@ def axe():
 MARK_REPEATED_CODE = """() => {
     const seen = new Set();
     for (const block of document.querySelectorAll('.highlight')) {
+        if (!block.checkVisibility()) continue;  // folded: axe passes over it, so it must not stand for others
         const place = block.closest('.cell_output') ? 'output' : 'code';
-        const kinds = [...block.querySelectorAll('span[class]')].map(span => place + span.className);
+        const kinds = [place, ...[...block.querySelectorAll('span[class]')].map(span => place + span.className)];
         block.toggleAttribute('data-no-new-colour', kinds.every(kind => seen.has(kind)));
         kinds.forEach(kind => seen.add(kind));
     }

@@ -416,3 +416,16 @@ def test_an_answer_that_stops_the_kernel_does_not_take_the_others_with_it(course
     (row,) = grade(target, submissions)
     assert row["points"]["05-attend"] == 4 and row["status"] == "look"
     assert {"graded-one-by-one", "stopped:05-table"} <= set(row["flags"])
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize(
+    "key,word",
+    [("wrong-dtype", "another_kind"), ("unanswered", "unanswered"), ("unanswered-part", "unanswered")],
+)
+def test_feedback_has_a_whole_sentence_where_a_message_has_gaps(language, key, word):
+    words = report.HEADINGS[language]
+    exercise = {"name": "05-attend", "manual": False, "points": 6, "messages": {}}
+    result = {"points": {"05-attend": 0.0}, "messages": {"05-attend": key}}
+    said = report.comment({"language": language}, exercise, result, {}, words)
+    assert said == ("0", words[word]) and len(words[word]) > 10
