@@ -57,7 +57,7 @@ def test_each_job_trains_measures_and_writes_down_how(tmp_path, capsys, job, mea
     )
     shown = capsys.readouterr().out
     assert f"test {measure.replace('_', ' ')}: {results['test'][measure]:.3f}" in shown
-    assert f"{results['data']['parameters']} parameters, 6 updates" in shown
+    assert f"{results['data']['parameters']} parameters, 6 updates" in shown and "s, 1 process;" in shown
     assert {"best.safetensors", "pieces.model", "checkpoints", "results.json"} == {
         p.name for p in tmp_path.iterdir()
     }
@@ -111,23 +111,17 @@ def test_killed_and_called_again_it_ends_as_if_nothing_had_been(tmp_path):
 
 
 def test_two_processes_give_one_result(tmp_path):
-    """As torch starts them; `accelerate launch` sets the same variables."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
-    command += [
-        "tutorial_lib.cli",
-        "train",
-        "translation",
-        "--folder",
-        str(tmp_path / "two"),
-        *SMALL,
-        "--dropout",
-        "0",
-    ]
+    """Started as the help says; `torchrun` is the module torch.distributed.run."""
+    (shown,) = (line.split() for line in train_cli.EXAMPLES.splitlines() if "torchrun" in line)
+    assert shown[-2:] == ["--folder", "runs/two"]
+    words = ["translation" if word == "{job}" else word for word in shown[1:-1]]
+    command = [sys.executable, "-m", "torch.distributed.run", *words, str(tmp_path / "two"), *SMALL]
+    command += ["--dropout", "0"]
     source = os.path.dirname(os.path.dirname(cli.__file__))
     environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("written:") == 1
+    assert done.stdout.count("written:") == 1 and "s, 2 processes;" in done.stdout
     assert train("translation", "--folder", tmp_path / "one", *SMALL, "--dropout", "0") == 0
     one, two = (
         json.loads((tmp_path / n / "results.json").read_text(encoding="utf-8")) for n in ("one", "two")
@@ -214,7 +208,7 @@ def test_help_has_examples_and_every_setting_with_its_default(capsys, job):
         train(job, "--help")
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
-    assert f"tutorial-lib train {job} --folder runs/first" in shown and "accelerate launch" in shown
+    assert f"tutorial-lib train {job} --folder runs/first" in shown and "torchrun --standalone" in shown
     for name, default in train_cli.options(job).items():
         assert f"--{name.replace('_', '-')}" in shown
         assert name in train_cli.HELP and default is not None

@@ -91,7 +91,7 @@ def perform(
             "problems": run.problems,
         }
         write_json(folder / RESULTS, results)
-        lines = summary(prepared, run, measures, folder)
+        lines = summary(prepared, run, measures, folder, process.num_processes)
     process.wait_for_everyone()
     return lines
 
@@ -127,15 +127,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def summary(prepared: Prepared, run: Run, measures: dict, folder: Path) -> list[str]:
+def summary(prepared: Prepared, run: Run, measures: dict, folder: Path, processes: int) -> list[str]:
     """Say in a few lines what came out."""
     about = prepared.about
     rows = ", ".join(f"{count} {part}" for part, count in about["rows"].items())
     left_out = ", ".join(f"{count} {kind}" for kind, count in about["skipped"].items() if count) or "none"
+    # A launcher that was asked for two may start one and say nothing.
+    crew = "1 process" if processes == 1 else f"{processes} processes"
     lines = [
         *(f"passed over: {problem}" for problem in run.problems),
         f"data: {about['origin']}; rows: {rows}; left out: {left_out}",
-        f"{about['parameters']} parameters, {run.updates} updates, {run.seconds:.0f} s; "
+        f"{about['parameters']} parameters, {run.updates} updates, {run.seconds:.0f} s, {crew}; "
         f"best weights after update {run.best['update']}: validation loss {run.best['loss']:.3f}",
     ]
     for name, value in measures.items():

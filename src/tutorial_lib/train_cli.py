@@ -75,7 +75,7 @@ EXAMPLES = """examples:
   tutorial-lib train {job} --folder runs/first            (the same again: goes on where it was stopped)
   tutorial-lib train {job} --folder runs/wide --width 128 --updates 1000 --seed 1
   tutorial-lib train {job} --folder runs/mine --config mine.toml
-  accelerate launch --cpu --num_processes 2 -m tutorial_lib.cli train {job} --folder runs/two
+  torchrun --standalone --nproc_per_node 2 -m tutorial_lib.cli train {job} --cpu --folder runs/two
 
 a configuration file holds the same names, in TOML; a flag wins over it:
   data = "{data}"
