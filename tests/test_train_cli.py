@@ -61,6 +61,37 @@ def test_each_job_trains_measures_and_writes_down_how(tmp_path, capsys, job, mea
     assert {"best.safetensors", "pieces.model", "checkpoints", "results.json"} == {
         p.name for p in tmp_path.iterdir()
     }
+    prepared = RECIPES[job](recipes.Settings(**results["settings"]))
+    model, pieces = run.load_run(tmp_path)
+    assert prepared.report(model) == results["test"] and not model.training
+    assert pieces.serialized_model_proto() == prepared.pieces.serialized_model_proto()
+
+
+def test_a_run_that_cannot_be_loaded_says_why(tmp_path):
+    folder, other = tmp_path / "run", tmp_path / "other"
+    for place, width in ((folder, 8), (other, 12)):
+        assert train("classifier", "--folder", place, *SMALL, "--width", width) == 0
+    best, results, pieces = (folder / name for name in ("best.safetensors", "results.json", "pieces.model"))
+    good = {path: path.read_bytes() for path in (best, results, pieces)}
+    facts = json.loads(good[results])
+    spoilt = [
+        (best, good[best][:500], "best.safetensors: cannot be read"),
+        (best, (other / best.name).read_bytes(), r"must have the shape \(8,\), got \(12,\)"),
+        (pieces, b"nothing", "the run cannot be loaded"),
+        (results, good[results][:100], "the run cannot be loaded"),
+        (results, b"[]", "the run cannot be loaded"),
+        (results, json.dumps({**facts, "job": "chess"}).encode(), "job must be one of .*, got 'chess'"),
+        (results, json.dumps({**facts, "settings": {"depth": 2}}).encode(), "depth"),
+    ]
+    for path, content, says in spoilt:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=says):
+            run.load_run(folder)
+        path.write_bytes(good[path])
+    assert run.load_run(folder)[0].output.out_features == 2
+    results.unlink()
+    with pytest.raises(ValueError, match=r"expected a finished run, got no results\.json"):
+        run.load_run(folder)
 
 
 def test_the_test_is_measured_with_the_best_weights(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from tutorial_lib.toy import toy_pairs, toy_reviews
 from tutorial_lib.training import Task
 from tutorial_lib.transformer import Transformer, TransformerConfig
 from tutorial_lib.translating import corpus_scores, translate
+from tutorial_lib.validation import require_choice
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,30 @@ class Prepared:
     about: dict = field(default_factory=dict)
 
 
+def build_model(job: str, settings: Settings, vocabulary: int) -> Transformer | TextClassifier | DecoderOnly:
+    """Return the model of a job, one of `RECIPES`, with its first weights, for so many pieces.
+
+    Raises:
+        ValueError: if there is no such job, or a setting does not fit.
+    """
+    require_choice("job", job, tuple(RECIPES))
+    layer = settings.layer()
+    with seeded(settings.seed):
+        if job == "translation":
+            sizes = {"encoder_layers": settings.layers, "decoder_layers": settings.layers}
+            std = settings.width**-0.5  # times sqrt(D): as large as the positions that are added
+            return Transformer(TransformerConfig(vocabulary, vocabulary, layer, **sizes, embedding_std=std))
+        if job == "classifier":
+            # Rotary: added positions would drown the small vectors that tokens begin with.
+            encoder = EncoderOnlyConfig(vocabulary, layer, settings.layers, "rotary")
+            return TextClassifier(encoder, _classes(settings), dropout=settings.dropout)
+        return DecoderOnly(
+            DecoderOnlyConfig(
+                vocabulary, layer, settings.layers, "learned", settings.block, padding_id=PAD_ID
+            )
+        )
+
+
 def translation(settings: Settings) -> Prepared:
     """Prepare an encoder-decoder for sentence pairs: "toy", "tatoeba", or a file with two columns.
 
@@ -113,19 +138,7 @@ def translation(settings: Settings) -> Prepared:
             pieces.encode([r.source for r in rows]), pieces.encode([r.target for r in rows])
         )
 
-    with seeded(settings.seed):
-        size = pieces.vocab_size()
-        model = Transformer(
-            TransformerConfig(
-                size,
-                size,
-                settings.layer(),
-                encoder_layers=settings.layers,
-                decoder_layers=settings.layers,
-                embedding_std=settings.width**-0.5,  # times sqrt(D): as large as the positions that are added
-            )
-        )
-    valid = task(parts.valid)
+    model, valid = build_model("translation", settings, pieces.vocab_size()), task(parts.valid)
 
     def report(model: nn.Module) -> dict:
         guesses = translate(model, pieces, [r.source for r in parts.test], max_length=settings.max_length)
@@ -150,23 +163,20 @@ def classifier(settings: Settings) -> Prepared:
     """
     corpus, parts = _labelled_parts(settings)
     parts = _limited(parts, settings)
-    classes = max(2, len(settings.labels)) if settings.data not in NAMED_REVIEWS else 2
     pieces = train_sentencepiece([row.text for row in parts.train], settings.vocabulary)
 
     def task(rows: list[Labelled]) -> ClassificationTask:
         return ClassificationTask(pieces.encode([r.text for r in rows]), [r.label for r in rows])
 
-    with seeded(settings.seed):
-        # Rotary: added positions would drown the small vectors that tokens begin with.
-        encoder = EncoderOnlyConfig(pieces.vocab_size(), settings.layer(), settings.layers, "rotary")
-        model = TextClassifier(encoder, classes, dropout=settings.dropout)
+    model = build_model("classifier", settings, pieces.vocab_size())
     valid, test = task(parts.valid), task(parts.test)
 
     def evaluate(model: nn.Module) -> dict:
         return {"loss": mean_loss(valid, model), "accuracy": accuracy(valid, model)}
 
     def report(model: nn.Module) -> dict:
-        bag = BagOfWords(classes).fit([r.text for r in parts.train], [r.label for r in parts.train])
+        bag = BagOfWords(_classes(settings))
+        bag.fit([r.text for r in parts.train], [r.label for r in parts.train])
         guesses = bag.predict([r.text for r in parts.test]).tolist()
         right = sum(guess == r.label for guess, r in zip(guesses, parts.test, strict=True))
         return {"accuracy": accuracy(test, model), "bag_of_words_accuracy": right / len(parts.test)}
@@ -175,6 +185,10 @@ def classifier(settings: Settings) -> Prepared:
 
 
 NAMED_REVIEWS = ("toy", "nsmc", "nsmc-small", "english")
+
+
+def _classes(settings: Settings) -> int:
+    return 2 if settings.data in NAMED_REVIEWS else max(2, len(settings.labels))
 
 
 def _labelled_parts(settings: Settings) -> tuple[Corpus[Labelled], Split[Labelled]]:
@@ -220,16 +234,7 @@ def language_model(settings: Settings) -> Prepared:
             ids += [*sentence, EOS_ID]
         return LanguageTask(ids, settings.block)
 
-    with seeded(settings.seed):
-        config = DecoderOnlyConfig(
-            pieces.vocab_size(),
-            settings.layer(),
-            settings.layers,
-            "learned",
-            settings.block,
-            padding_id=PAD_ID,
-        )
-        model = DecoderOnly(config)
+    model = build_model("lm", settings, pieces.vocab_size())
     valid, test = task(parts.valid), task(parts.test)
     characters = sum(len(row) + 1 for row in parts.test)  # a sentence's end counts as one
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import sentencepiece
 import torch
 
 from tutorial_lib.checkpoints import load_weights, write_atomically, write_json
-from tutorial_lib.recipes import Prepared, Settings
+from tutorial_lib.decoder_only import DecoderOnly
+from tutorial_lib.recipes import Prepared, Settings, build_model
 from tutorial_lib.run_state import BEST, Run
+from tutorial_lib.text_classifier import TextClassifier
 from tutorial_lib.training import TrainConfig, train
+from tutorial_lib.transformer import Transformer
 
 RESULTS, PIECES = "results.json", "pieces.model"
 PACKAGES = ("tutorial-lib", "torch", "accelerate", "sentencepiece", "sacrebleu", "numpy")
@@ -94,6 +99,45 @@ def perform(
         lines = summary(prepared, run, measures, folder, process.num_processes)
     process.wait_for_everyone()
     return lines
+
+
+def load_run(
+    folder: Path | str,
+) -> tuple[Transformer | TextClassifier | DecoderOnly, sentencepiece.SentencePieceProcessor]:
+    """Return what a finished run has learned: the model with its best weights, and its pieces.
+
+    The data are not needed; what the folder holds is numbers and text, nothing that could run.
+
+    Args:
+        folder: of the run, as `perform` left it.
+
+    Returns:
+        the model in evaluation mode, on the CPU, and the vocabulary that it reads.
+
+    Raises:
+        ValueError: if the run is not finished, a file is damaged, or the files do not fit each other.
+    """
+    folder = Path(folder)
+    if not (folder / RESULTS).exists():
+        raise ValueError(f"{folder}: expected a finished run, got no {RESULTS} there")
+    try:
+        results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        job, settings = results["job"], Settings(**results["settings"])
+        pieces = sentencepiece.SentencePieceProcessor()
+        pieces.LoadFromSerializedProto((folder / PIECES).read_bytes())
+        model, weights = build_model(job, settings, pieces.vocab_size()), load_weights(folder / BEST)
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{folder}: the run cannot be loaded ({error})") from error
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if found != wanted:
+        odd = min(name for name in wanted | found if wanted.get(name) != found.get(name))
+        raise ValueError(
+            f"{folder}: the weights do not fit what {RESULTS} and {PIECES} describe: {odd} must have the "
+            f"shape {wanted.get(odd, '(none)')}, got {found.get(odd, '(none)')}"
+        )
+    model.load_state_dict(weights)
+    return model.eval(), pieces
 
 
 def machine(processes: int, device: torch.device) -> dict[str, object]:
