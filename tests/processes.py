@@ -6,10 +6,12 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
 import torch
+from tqdm import tqdm
 
 
 def start(function: Callable[[], object], environment: dict[str, str] | None = None) -> int:
@@ -25,6 +27,8 @@ def start(function: Callable[[], object], environment: dict[str, str] | None = N
     status = 1
     try:
         os.environ.update(environment or {})
+        # tqdm's own lock is shared with the parent: killed while it holds it, a child would lock out all others.
+        tqdm.set_lock(threading.RLock())
         forget_accelerate()
         function()
         status = 0

@@ -175,6 +175,17 @@ def test_the_length_penalty_is_the_one_of_the_paper():
         assert length_penalty(length, 0.8, offset=0.0) == pytest.approx(length**0.8)
 
 
+@pytest.mark.parametrize("eos", [None, 3, (0, 2)])
+@pytest.mark.parametrize("scale", [0.0, 1e-9])
+def test_one_beam_is_greedy_where_tokens_are_equally_likely(scale, eos):
+    """In scores, or in log-probabilities, which round a small difference away."""
+    model = Table(50)
+    with torch.no_grad():
+        model.table.copy_(scale * torch.arange(50.0))
+    found = beam_search(model, START, beams=1, max_new_tokens=8, eos_id=eos)
+    assert torch.equal(found.ids[:, 0], greedy(model, START, max_new_tokens=8, eos_id=eos))
+
+
 # With the library's models
 
 
@@ -300,6 +311,10 @@ def go(**changes):
         ("no best", go(best=0), ("best", "at least 1", "0")),
         ("more best than beams", go(best=3), ("number of beams", "3 and 2")),
         ("alpha", go(alpha=math.nan), ("alpha must be finite", "nan")),
+        ("alpha: a word", go(alpha="1"), ("alpha must be finite", "1")),
+        ("huge alpha", go(alpha=1e4), ("finite penalty above 0 for 3 tokens", "10000.0", "inf")),
+        ("tiny alpha", go(alpha=-1e5), ("finite penalty above 0 for 3 tokens", "gives 0.0")),
+        ("no length", lambda: length_penalty(0, -1.0, 0.0), ("length", "at least 1", "0")),
         ("offset", go(offset=-1.0), ("offset", "at least 0", "-1.0")),
         ("no tokens", go(max_new_tokens=0), ("max_new_tokens", "at least 1", "0")),
         ("too long", go(max_new_tokens=14), ("at most 16", "max_new_tokens=14")),

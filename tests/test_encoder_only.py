@@ -98,8 +98,19 @@ def test_mean_pooling_averages_the_real_tokens_alone():
     assert not vectors.grad[~real].any() and vectors.grad[real].all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mean_pooling_of_a_long_text_does_not_overflow(dtype):
+    pooled = mean_pooling(torch.full((1, 512, 2), 200.0, dtype=dtype), torch.ones(1, 512, dtype=torch.bool))
+    assert pooled.dtype == dtype and (pooled == 200).all()
+
+
 @error_table(
     [
+        (
+            "pooling, one number",
+            lambda: mean_pooling(torch.tensor(1.0), torch.tensor(True)),
+            ("real must be", "()"),
+        ),
         ("pooling, shape", lambda: mean_pooling(make(2, 4, 5), IDS > 0), ("(2, 4)", "(2, 6)")),
         ("pooling, dtype", lambda: mean_pooling(make(2, 6, 5), IDS), ("bool", "int64")),
         ("positions", lambda: config("absolute"), ("'sinusoidal'", "'absolute'")),

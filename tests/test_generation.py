@@ -360,6 +360,9 @@ def draw(**changes):
         ("a source too many", go(PROMPT, SOURCE), ("DecoderOnly needs no source", "got one")),
         ("no source", go(START, model=TRANSLATOR), ("Transformer needs a source", "got none")),
         ("no source", go(START, model=recurrent()), ("RecurrentTranslator needs a source", "got none")),
+        ("no model", go(model="gpt2"), ("a module with start and step", "str")),
+        ("no steps", go(model=torch.nn.Linear(2, 2)), ("a module with start and step", "Linear")),
+        ("source: a number", translate(source=torch.tensor(3)), ("source must be ids (B, S)", "()")),
         ("source: a list", translate(source=[[1]]), ("source must be a torch.Tensor", "list")),
         ("batches", translate(START[:1]), ("prompt and source", "1 and 2")),
         ("source id", translate(source=SOURCE + 20), ("source", "0 and 19")),
@@ -367,6 +370,7 @@ def draw(**changes):
         ("masked start", translate(real=START > 0), ("without padding", "got padding")),
         ("broken model", broken, ("scores must be finite", "nan")),
         ("temperature", draw(temperature=0), ("temperature", "above 0", "0")),
+        ("generator", draw(generator=42), ("a torch.Generator on the cpu", "got int")),
         ("top_k", draw(top_k=0), ("top_k", "at least 1", "0")),
         ("top_p", draw(top_p=0.0), ("top_p", "above 0", "0.0")),
     ]

@@ -306,8 +306,21 @@ def self_cache():
     return cache
 
 
+def extended(keys=2, values=2, positions=2, dtype=torch.float64):
+    """What a cache of two tokens says to new ones of these lengths."""
+    cache, real = KeyValueCache(), torch.float64
+    with torch.no_grad():
+        old = torch.zeros(1, 1, 2, 4, dtype=real)
+        cache.extend(old, old, torch.arange(2)[None])
+        new = (torch.zeros(1, 1, length, 4, dtype=dtype) for length in (keys, values))
+        return cache.extend(*new, torch.arange(positions)[None])
+
+
 @error_table(
     [
+        ("cache: values", lambda: extended(values=1), ("same batch, heads and T", "(1, 1, 1, 4)")),
+        ("cache: positions", lambda: extended(positions=5), ("same batch, heads and T", "(1, 5)")),
+        ("cache: dtype", lambda: extended(dtype=torch.float32), ("dtype and device", "float32", "float64")),
         ("heads that do not divide", lambda: MultiHeadAttention(10, 3), ("divisible", "10", "3")),
         (
             "kv_heads that do not divide",

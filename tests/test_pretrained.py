@@ -157,7 +157,31 @@ def misshapen():
         ("activation", lambda: bert_from_hugging_face(bert(hidden_act="tanh")), ("'relu'", "'tanh'")),
         ("missing weight", incomplete, ("h.1.mlp.c_fc.weight", "none of that name")),
         ("shape", misshapen, ("wte.weight", "(60, 32)", "(60, 31)")),
-        ("bias", lambda: llama_from_hugging_face(llama(attention_bias=True)), ("attention_bias=True",)),
+        (
+            "bias",
+            lambda: llama_from_hugging_face(llama(attention_bias=True)),
+            ("attention_bias=False, got True",),
+        ),
+        (
+            "gate",
+            lambda: llama_from_hugging_face(llama(hidden_act="gelu")),
+            ("hidden_act='silu', got 'gelu'",),
+        ),
+        ("causal", lambda: bert_from_hugging_face(bert(is_decoder=True)), ("is_decoder=False, got True",)),
+        *(
+            (
+                f"{kind.__name__} {name}",
+                lambda f=read, k=kind, n=name, v=value: f(k(**{n: v})),
+                f"got {value}",
+            )
+            for kind, read, name, value in [
+                (gpt2, gpt2_from_hugging_face, "tie_word_embeddings", False),
+                (gpt2, gpt2_from_hugging_face, "scale_attn_weights", False),
+                (gpt2, gpt2_from_hugging_face, "scale_attn_by_inverse_layer_idx", True),
+                (gpt2, gpt2_from_hugging_face, "add_cross_attention", True),
+                (marian, marian_from_hugging_face, "tie_word_embeddings", False),
+            ]
+        ),
         (
             "stretched positions",
             lambda: llama_from_hugging_face(

@@ -106,6 +106,12 @@ def test_forbidden_tokens_stay_forbidden():
     close(probabilities.sum(-1), torch.ones(3).double())
 
 
+@pytest.mark.parametrize("temperature", [1e39, 1e300])
+def test_very_hot_all_allowed_tokens_are_equally_likely(temperature):
+    scores = torch.tensor([0.0, 1.0, -math.inf])
+    close(next_token_probabilities(scores, temperature=temperature), torch.tensor([0.5, 0.5, 0.0]))
+
+
 def test_the_scores_stay_as_they_are():
     scores = SCORES.clone()
     next_token_probabilities(scores, temperature=0.5, top_k=3, top_p=0.5)
@@ -118,6 +124,12 @@ def test_the_scores_stay_as_they_are():
         ("temperature -1", lambda: next_token_probabilities(SCORES, temperature=-1), ("above 0", "-1")),
         ("hot", lambda: next_token_probabilities(SCORES, temperature=math.inf), ("finite", "inf")),
         ("nan", lambda: next_token_probabilities(SCORES, temperature=math.nan), ("finite", "nan")),
+        ("a word", lambda: next_token_probabilities(SCORES, temperature="1"), ("temperature", "'1'")),
+        ("nothing", lambda: next_token_probabilities(SCORES, temperature=None), ("temperature", "None")),
+        ("top_p: a word", lambda: next_token_probabilities(SCORES, top_p="1"), ("top_p", "'1'")),
+        ("k > V", lambda: keep_top_k(torch.zeros(3), 5), ("k must be at most V = 3", "5")),
+        ("k = 0", lambda: keep_top_k(torch.zeros(3), 0), ("k must be", "at least 1", "0")),
+        ("p = 0", lambda: keep_top_p(torch.ones(1), 0.0), ("p must lie above 0", "0.0")),
         ("top_k 0", lambda: next_token_probabilities(SCORES, top_k=0), ("top_k", "at least 1", "0")),
         ("top_k 2.5", lambda: next_token_probabilities(SCORES, top_k=2.5), ("top_k", "integer", "2.5")),
         ("top_p 0", lambda: next_token_probabilities(SCORES, top_p=0.0), ("top_p", "above 0", "0.0")),

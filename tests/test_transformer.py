@@ -49,6 +49,14 @@ def test_padding_of_source_and_target_changes_nothing(norm, tie, dtype, toleranc
     close(padded[:, :5], base, tolerance * base.abs().max().item())
 
 
+def test_padding_before_and_inside_the_source_changes_nothing():
+    model = build()
+    gap = torch.cat([SOURCE[:, :2], torch.zeros_like(SOURCE[:, :2]), SOURCE[:, 2:]], dim=1)
+    base = model(SOURCE, TARGET)
+    for padded in (F.pad(SOURCE, (3, 0)), gap):
+        close(model(padded, TARGET), base)
+
+
 def test_padding_of_one_source_row_hides_its_columns_in_encoder_and_decoder():
     model = build()
     short = SOURCE.clone()

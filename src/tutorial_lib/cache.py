@@ -15,7 +15,7 @@ class KeyValueCache:
 
     Without gradients the new ones are written into buffers with room to spare,
     instead of copying everything at every step. A cache that is to go on in two
-    ways needs `copy.deepcopy`, or `select` with its rows twice.
+    ways needs `select` with its rows twice or, without gradients, `copy.deepcopy`.
 
     Attributes:
         keys, values: (B, H_kv, S, Dh), or None while empty.
@@ -44,14 +44,25 @@ class KeyValueCache:
             keys and values (B, H_kv, S, Dh), and positions (1 or B, S)
 
         Raises:
-            ValueError: if batch, heads or width differ from what is cached.
+            ValueError: if the three do not fit each other, or batch, heads, width, dtype or device
+                differ from what is cached.
         """
+        if keys.shape[:3] != values.shape[:3] or positions.dim() != 2 or positions.size(1) != keys.size(2):
+            raise ValueError(
+                "keys, values and positions must have the same batch, heads and T, "
+                f"got {tuple(keys.shape)}, {tuple(values.shape)} and {tuple(positions.shape)}"
+            )
         if self.keys is not None:
             for name, new, old in (("keys", keys, self.keys), ("values", values, self.values)):
                 if (new.shape[:2], new.shape[3:]) != (old.shape[:2], old.shape[3:]):
                     raise ValueError(
                         f"new {name} must fit the cached ones in (B, H, Dh), "
                         f"got {tuple(new.shape)} and {tuple(old.shape)}"
+                    )
+                if (new.dtype, new.device) != (old.dtype, old.device):
+                    raise ValueError(
+                        f"new {name} must have the cached ones' dtype and device, got {new.dtype} on "
+                        f"{new.device} and {old.dtype} on {old.device}"
                     )
             keys, values = self._append(keys, values)
             if positions.size(0) != self.positions.size(0):

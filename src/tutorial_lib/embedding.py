@@ -77,7 +77,11 @@ class TokenEmbedding(nn.Module):
             x = x + self.positions(positions, x.dtype)
         if self.segments is not None:
             segment_ids = torch.zeros_like(ids) if segment_ids is None else segment_ids
-            require_ids("segment_ids", segment_ids, self.segments.num_embeddings)
+            require_ids("segment_ids", segment_ids, self.segments.num_embeddings, like=self)
+            if segment_ids.shape != ids.shape:
+                raise ValueError(
+                    f"segment_ids must have the shape of ids {tuple(ids.shape)}, got {tuple(segment_ids.shape)}"
+                )
             x = x + self.segments(segment_ids)
         elif segment_ids is not None:
             raise ValueError("this model has no segment vectors, got segment_ids")

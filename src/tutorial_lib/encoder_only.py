@@ -93,12 +93,14 @@ def mean_pooling(vectors: Tensor, real: Tensor) -> Tensor:
     """
     require_tensor("vectors", vectors)
     require_tensor("real", real)
-    if real.dtype != torch.bool or real.shape != vectors.shape[:-1]:
+    if vectors.dim() < 2 or real.dtype != torch.bool or real.shape != vectors.shape[:-1]:
         raise ValueError(
             f"real must be bool of shape {tuple(vectors.shape[:-1])}, got {real.dtype} of {tuple(real.shape)}"
         )
-    total = vectors.masked_fill(~real[..., None], 0).sum(-2)  # (B, T, D) -> (B, D)
-    return total / real.sum(-1, keepdim=True).clamp(min=1)
+    # In fp16 the sum of a long text would pass the largest number, 65504.
+    wide = torch.float32 if vectors.dtype in (torch.float16, torch.bfloat16) else vectors.dtype
+    total = vectors.masked_fill(~real[..., None], 0).sum(-2, dtype=wide)  # (B, T, D) -> (B, D)
+    return (total / real.sum(-1, keepdim=True).clamp(min=1)).to(vectors.dtype)
 
 
 class EncoderOnly(nn.Module):

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tutorial_lib.sampling import check_sampling, next_token_probabilities
 from tutorial_lib.stepping import Stepper, SteppingModel, evaluation_mode
+from tutorial_lib.validation import require_tensor
 
 
 def greedy(
@@ -76,6 +77,11 @@ def sample(
         ValueError: if an argument does not fit the model or the others; the message names both sides.
     """
     check_sampling(temperature, top_k, top_p)
+    if generator is not None:
+        require_tensor("prompt", prompt)
+        got = generator.device.type if isinstance(generator, torch.Generator) else type(generator).__name__
+        if got != prompt.device.type:
+            raise ValueError(f"generator must be a torch.Generator on the {prompt.device.type}, got {got}")
 
     def draw(scores: Tensor) -> Tensor:
         probabilities = next_token_probabilities(scores, temperature=temperature, top_k=top_k, top_p=top_p)

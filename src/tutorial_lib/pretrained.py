@@ -33,7 +33,7 @@ def bert_from_hugging_face(model: Any) -> EncoderOnly:
     Raises:
         ValueError: if the model is of another kind, or uses something that the class does not have.
     """
-    hf = _config_of(model, "bert")
+    hf = _config_of(model, "bert", is_decoder=False)
     layer = LayerConfig(
         hf.hidden_size,
         hf.num_attention_heads,
@@ -89,7 +89,14 @@ def gpt2_from_hugging_face(model: Any) -> DecoderOnly:
     Raises:
         ValueError: if the model is of another kind, or uses something that the class does not have.
     """
-    hf = _config_of(model, "gpt2")
+    hf = _config_of(
+        model,
+        "gpt2",
+        tie_word_embeddings=True,
+        scale_attn_weights=True,
+        scale_attn_by_inverse_layer_idx=False,
+        add_cross_attention=False,
+    )
     layer = LayerConfig(
         hf.n_embd,
         hf.n_head,
@@ -129,16 +136,13 @@ def llama_from_hugging_face(model: Any) -> DecoderOnly:
 
     Raises:
         ValueError: if the model is of another kind, or uses something that the
-            class does not have (biases, stretched rotary positions).
+            class does not have (biases, another activation, stretched rotary positions).
     """
-    hf = _config_of(model, "llama")
+    hf = _config_of(model, "llama", attention_bias=False, mlp_bias=False, hidden_act="silu")
     rope = getattr(hf, "rope_parameters", None) or getattr(hf, "rope_scaling", None) or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default" or hf.attention_bias or hf.mlp_bias:
-        raise ValueError(
-            "a Llama model needs plain rotary positions and no biases, got "
-            f"rope_type={kind!r}, attention_bias={hf.attention_bias}, mlp_bias={hf.mlp_bias}"
-        )
+    if kind != "default":
+        raise ValueError(f"the model must have plain rotary positions, rope_type='default', got {kind!r}")
     layer = LayerConfig(
         hf.hidden_size,
         hf.num_attention_heads,
@@ -190,7 +194,7 @@ def marian_from_hugging_face(model: Any) -> Transformer:
     Raises:
         ValueError: if the model is of another kind, or uses something that the class does not have.
     """
-    hf = _config_of(model, "marian")
+    hf = _config_of(model, "marian", tie_word_embeddings=True)
     pairs = {
         "attention_heads": (hf.encoder_attention_heads, hf.decoder_attention_heads),
         "ffn_dim": (hf.encoder_ffn_dim, hf.decoder_ffn_dim),
@@ -280,10 +284,15 @@ def _put_feed_forward(source: _Weights, block: nn.Module, at: str) -> None:
     source.put(block.around_feed_forward.norm, at + "final_layer_norm")
 
 
-def _config_of(model: Any, kind: str) -> Any:
+def _config_of(model: Any, kind: str, **wanted: Any) -> Any:
+    """Return the configuration of a model of this kind; its settings must be those that our class has built in."""
     got = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     if got != kind:
         raise ValueError(f"model must be of the kind {kind!r}, got {got!r}")
+    for name, value in wanted.items():
+        found = getattr(model.config, name, value)
+        if ACTIVATION_NAMES.get(found, found) != value:
+            raise ValueError(f"a model of the kind {kind!r} must have {name}={value!r}, got {found!r}")
     return model.config
 
 

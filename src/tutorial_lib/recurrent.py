@@ -87,8 +87,8 @@ class RecurrentEncoder(nn.Module):
         """
         require_ids("source", source, self.config.source_vocabulary, like=self)
         real = source != self.config.padding_id
-        if source.size(1) == 0:
-            raise ValueError(f"source must have at least one position, got shape {tuple(source.shape)}")
+        if source.numel() == 0:
+            raise ValueError(f"source must have at least one row and position, got {tuple(source.shape)}")
         if (real[:, 1:] & ~real[:, :-1]).any():
             raise ValueError(
                 "padding must come after the last token of the source, got padding before a token"

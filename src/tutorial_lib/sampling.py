@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ def next_token_probabilities(
     Args:
         scores: (..., V); half precision is computed in float32.
         temperature: above 0.
-        top_k: keep the k likeliest tokens (Fan et al. 2018, §5.1); k >= V keeps all.
+        top_k: keep the k likeliest tokens (Fan et al. 2018, §5.4); k >= V keeps all.
         top_p: keep the smallest number of likeliest tokens that together have at
             least this probability, the nucleus (Holtzman et al. 2020, §3.1); 1 keeps all.
 
@@ -42,8 +43,9 @@ def next_token_probabilities(
     if not largest.isfinite().all():
         raise ValueError(f"each row needs a finite largest score, got {largest.flatten().tolist()}")
     # The largest becomes 0 first: divided by a tiny temperature it would be infinite otherwise.
-    # A float64 that float32 rounds to 0 would still make it NaN.
-    scores = (scores - largest) / max(temperature, torch.finfo(scores.dtype).tiny)
+    # A float64 that float32 rounds to 0 or to infinity would still make it NaN.
+    limits = torch.finfo(scores.dtype)
+    scores = (scores - largest) / min(max(temperature, limits.tiny), limits.max)
     if top_k is not None and top_k < scores.size(-1):
         scores = keep_top_k(scores, top_k)
     probabilities = torch.softmax(scores, dim=-1)
@@ -61,7 +63,13 @@ def keep_top_k(scores: Tensor, k: int) -> Tensor:
 
     Returns:
         scores (..., V)
+
+    Raises:
+        ValueError: if k is out of range.
     """
+    require_positive(k=k)
+    if k > scores.size(-1):
+        raise ValueError(f"k must be at most V = {scores.size(-1)}, got {k}")
     kth = scores.topk(k, dim=-1).values[..., -1:]  # (..., 1)
     return scores.masked_fill(scores < kth, float("-inf"))
 
@@ -75,7 +83,11 @@ def keep_top_p(probabilities: Tensor, p: float) -> Tensor:
 
     Returns:
         probabilities (..., V)
+
+    Raises:
+        ValueError: if p is out of range.
     """
+    _check_top_p("p", p)
     ordered = probabilities.sort(dim=-1, descending=True).values
     before = ordered.cumsum(dim=-1) - ordered  # the probability of all likelier tokens
     last = (before < p).sum(dim=-1, keepdim=True) - 1  # the likeliest has 0 before it: it always stays
@@ -85,9 +97,14 @@ def keep_top_p(probabilities: Tensor, p: float) -> Tensor:
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Expect settings of `next_token_probabilities` that are in range; raise a ValueError otherwise."""
-    if not 0.0 < temperature < math.inf:
+    if not isinstance(temperature, Real) or not 0.0 < temperature < math.inf:
         raise ValueError(f"temperature must be a finite number above 0, got {temperature!r}")
     if top_k is not None:
         require_positive(top_k=top_k)
-    if top_p is not None and not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p must lie above 0 and at most at 1, got {top_p!r}")
+    if top_p is not None:
+        _check_top_p("top_p", top_p)
+
+
+def _check_top_p(name: str, p: float) -> None:
+    if not isinstance(p, Real) or not 0.0 < p <= 1.0:
+        raise ValueError(f"{name} must lie above 0 and at most at 1, got {p!r}")

@@ -15,7 +15,7 @@ from tutorial_lib.validation import require_like_parameters, require_positive, r
 
 
 class SteppingModel(Protocol):
-    """What a model needs to generate: `DecoderOnly`, `Transformer` and `RecurrentTranslator` have it.
+    """What a module needs to generate: `DecoderOnly`, `Transformer` and `RecurrentTranslator` have it.
 
     Attributes:
         config: its `padding_id` stands for no token, so that it is never generated; None if there is none.
@@ -32,7 +32,10 @@ class SteppingModel(Protocol):
         """
 
     def step(self, ids: Tensor, state: Any, *, last_only: bool = False) -> Tensor:
-        """Read ids (B, T), move the state on, return the logits (B, T, V), or (B, 1, V) with `last_only`."""
+        """Read ids (B, T), move the state on, return the logits (B, T, V), or (B, 1, V) with `last_only`.
+
+        A model without a source takes `real` too, bool (B, T), for a prompt whose padding its ids do not tell.
+        """
 
 
 class Stepper:
@@ -124,11 +127,16 @@ class Stepper:
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: SteppingModel) -> Iterator[None]:
     """Switch off dropout and gradients for a while; afterwards every module has the mode that it had.
 
     A model generates as it will be used, also in the middle of its training.
+
+    Raises:
+        ValueError: if it is no model that steps.
     """
+    if not isinstance(model, nn.Module) or not hasattr(model, "step"):
+        raise ValueError(f"model must be a module with start and step, got {type(model).__name__}")
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -157,6 +165,8 @@ def _prepare_prompt(
     padding_id = model.config.padding_id
     if translates:
         require_tensor("source", source)
+        if source.dim() != 2:
+            raise ValueError(f"source must be ids (B, S), got {tuple(source.shape)}")
         if source.size(0) != prompt.size(0):
             raise ValueError(
                 f"prompt and source must have the same batch size, got {prompt.size(0)} and {source.size(0)}"

