@@ -428,6 +428,11 @@ MUTANTS = [
     _m("rows of any length stand together", None, "batches",
        "key=lambda row: (lengths[row], row)", "key=lambda row: row"),
     _m("a resumed run sees the epoch again", None, "batches", "[skip:]", ""),
+    _m("an endless stream of no batches divides by zero", None, "batches",
+       "    require_positive(batch_size=batch_size)\n    per_epoch", "    per_epoch"),
+    _m("True is an id", None, "tokenizers", 'if "bool" in str(getattr(index, "dtype", type(index))):', "if False:"),
+    _m("bytes are cut into words", None, "tokenizers", "return _one_text(text).split()", "return text.split()"),
+    _m("the largest vocabulary is not named", None, "tokenizers", 'return f"expected {limit} {found[1]}"', "pass"),
     # Training
     _m("the warm-up rises with the root", None, "schedules", "update * warmup**-1.5", "update**0.5 * warmup**-1"),
     _m("the first update has the rate 0", None, "schedules", "peak * update / warmup", "peak * (update - 1) / warmup"),
