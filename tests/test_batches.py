@@ -73,6 +73,11 @@ def test_an_interrupted_stream_goes_on_where_it_was(done):
         ("no sequence", lambda: pad([]), "at least one, got none"),
         ("no row", lambda: epoch_batches([], 2, seed=0, epoch=0), "at least one row, got none"),
         ("no batch", lambda: epoch_batches([1], 0, seed=0, epoch=0), "batch_size"),
+        (
+            "endless, no batch",
+            lambda: next(endless_batches([1, 2], 0, seed=0)),
+            "batch_size must be an integer of",
+        ),
         ("endless, no row", lambda: next(endless_batches([], 2, seed=0)), "at least one row, got none"),
     ]
 )

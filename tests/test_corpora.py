@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import re
 import tarfile
 
 import pytest
@@ -55,19 +56,34 @@ def test_pairs_with_another_separator(put):
     assert corpora.pairs(path, separator="|||").rows == [Pair("Go.", "가.")]
 
 
-@pytest.mark.parametrize("columns", [(0, 0), (-1, 0), (0,)])
-def test_impossible_columns_are_refused(put, columns):
-    with pytest.raises(ValueError, match="two different numbers from 0"):
-        corpora.pairs(put("a.tsv", "a\tb\n"), columns=columns)
+@pytest.mark.parametrize(
+    "columns", [(0, 0), (-1, 0), (0, -1), (0,), (0, 1, 2), (), 1, None, "01", (0, 1.0), (False, True)]
+)
+@pytest.mark.parametrize("read", [corpora.pairs, corpora.labelled])
+def test_impossible_columns_are_refused(put, read, columns):
+    with pytest.raises(ValueError, match=f"two different numbers from 0, got {re.escape(repr(columns))}$"):
+        read(put("a.tsv", "0\t1\n"), columns=columns)
+
+
+@pytest.mark.parametrize("labels", [("0", "0"), ("0",), (), "01", None, (0, 1), ("0", None), ([], "0")])
+def test_impossible_labels_are_refused(put, labels):
+    with pytest.raises(ValueError, match=f"two or more different strings, got {re.escape(repr(labels))}$"):
+        corpora.labelled(put("a.tsv", "1\tgood\t0\n"), labels=labels)
+
+
+@pytest.mark.parametrize("separator", ["", None, 5])
+def test_an_impossible_separator_is_refused(put, separator):
+    with pytest.raises(ValueError, match=f"at least one character, got {separator!r}$"):
+        corpora.pairs(put("a.tsv", "a\tb\n"), separator=separator)
 
 
 def test_an_empty_side_is_named_or_counted(put):
-    path = put("a.tsv", "Go.\t가.\n \t안녕.\nHi.\t\n")
+    path = put("a.tsv", "Go.\t가.\n \t안녕.\nHi.\t\nHi.\t\u200b\n▁\t안녕.\n")
     with pytest.raises(ValueError, match=r"a\.tsv, line 2: the source is empty"):
         corpora.pairs(path)
     with pytest.raises(ValueError, match=r"a\.tsv, line 2: the target is empty"):
         corpora.pairs(path, columns=(1, 0))
-    assert corpora.pairs(path, on_error="skip").skipped == {"empty": 2}
+    assert corpora.pairs(path, on_error="skip").skipped == {"empty": 4}
 
 
 def test_tatoeba_reads_both_directions_and_names_its_edition_and_licence(put, monkeypatch):
@@ -199,13 +215,38 @@ def test_english_reviews_with_a_fault(put, offline):
     with pytest.raises(ValueError, match=r"3\.3\.2\.tar\.gz: the archive is damaged or cut off"):
         corpora.english_reviews()
     put("vader/movieReviewSnippets_GroundTruth.txt", SENTENCES + "4\tgood\tfilm\r\n5\t2\t\r\n")
-    with pytest.raises(ValueError, match="line 4: the rating must be a number, got 'good'"):
+    with pytest.raises(ValueError, match="line 4: the rating must be a number from -4 to 4, got 'good'"):
         corpora.english_reviews()
     assert corpora.english_reviews(on_error="skip").skipped == {"empty": 1, "label": 1, "undecided": 1}
 
 
+@pytest.mark.parametrize("rating", ["nan", "inf", "-inf", "4.1", "-5"])
+def test_a_rating_that_is_none_makes_no_class(put, rating):
+    put("vader/movieReviewSnippets_GroundTruth.txt", SENTENCES + f"4\t{rating}\tA film\r\n")
+    with pytest.raises(ValueError, match=f"line 4: the rating must be a number from -4 to 4, got '{rating}'"):
+        corpora.english_reviews()
+
+
+@pytest.mark.parametrize("margin", [0, -0.5, 4.5, float("nan"), float("inf")])
+def test_an_impossible_margin_is_refused(put, margin):
+    put("vader/movieReviewSnippets_GroundTruth.txt", SENTENCES)
+    with pytest.raises(ValueError, match=f"margin must be above 0 and at most 4, got {margin}"):
+        corpora.english_reviews(margin=margin)
+
+
+@pytest.mark.parametrize(
+    "data", [tar(setup__py=b""), tar(**{"hutto_ICWSM_2014.tar.gz": tar(other__txt=b"1\t2\tGood\n")})]
+)
+def test_an_archive_without_the_reviews_is_named(put, data):
+    put("vader/vaderSentiment-3.3.2.tar.gz", data)
+    with pytest.raises(
+        ValueError, match=r"3\.3\.2\.tar\.gz: the archive holds no movieReviewSnippets_\S+\.txt"
+    ):
+        corpora.english_reviews()
+
+
 def test_plain_text_is_one_string_a_line_without_empty_ones(put):
-    read = corpora.plain_text(put("a.txt", "첫 문장. \n\n둘째 문장.\r\n"))
+    read = corpora.plain_text(put("a.txt", "첫 문장. \n\n\u200b\n둘째 문장.\r\n"))
     assert read.rows == ["첫 문장.", "둘째 문장."] and read.licence == ""
     path = put("b.txt", "좋다\n".encode() + "나쁘다\n".encode("cp949"))
     with pytest.raises(ValueError, match=r"b\.txt, line 2: is not UTF-8"):

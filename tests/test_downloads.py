@@ -164,6 +164,25 @@ def test_a_download_killed_in_the_middle_leaves_nothing_that_could_be_used(serve
     assert not (folder / "file.txt").exists()
     assert not is_intact(folder / "file.txt", SHA256)
     assert fetch(file, cache=tmp_path).read_bytes() == CONTENT
+    (left,) = (path for path in folder.iterdir() if path.name != "file.txt")
+    grow_old(left, hours=25)
+    fetch(file, cache=tmp_path)
+    assert [path.name for path in folder.iterdir()] == ["file.txt"]
+
+
+def grow_old(path, hours):
+    then = path.stat().st_mtime - 3600 * hours
+    os.utime(path, (then, then))
+
+
+def test_only_old_temporary_files_are_removed_from_the_cache(server, tmp_path):
+    (tmp_path / "things").mkdir()
+    for name, hours in (("tmpabc_1234", 25), ("tmpdef_5678", 23), ("tmp_notes.md", 25), ("tmp_my_words", 25)):
+        (tmp_path / "things" / name).write_text("x")
+        grow_old(tmp_path / "things" / name, hours)
+    fetch(wanted(server), cache=tmp_path)
+    left = {path.name for path in (tmp_path / "things").iterdir()}
+    assert left == {"file.txt", "tmpdef_5678", "tmp_notes.md", "tmp_my_words"}
 
 
 def test_the_local_folder_comes_first(tmp_path, monkeypatch):
@@ -185,6 +204,14 @@ def test_without_a_local_folder_there_is_no_local_file(monkeypatch, unset):
 
 
 def test_a_local_folder_that_is_none_is_not_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUTORIAL_LIB_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataUnavailable, match=r"TUTORIAL_LIB_DATA must name a folder, got '.*nowhere'"):
-        local_file("nsmc", "a")
+    for name in (str(tmp_path / "nowhere"), "~nosuchuser/nowhere"):
+        monkeypatch.setenv("TUTORIAL_LIB_DATA", name)
+        with pytest.raises(DataUnavailable, match=r"TUTORIAL_LIB_DATA must name a folder, got '.*nowhere'"):
+            local_file("nsmc", "a")
+
+
+def test_the_local_folder_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TUTORIAL_LIB_DATA", "~/mine")
+    assert downloads.data_folder() == tmp_path / "mine"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import random
 import unicodedata
 import zipfile
 
 import pytest
 from support import error_table
 
-from tutorial_lib.reading import RowError, fields, filled, read_bytes, read_rows
+from tutorial_lib.reading import RowError, fields, filled, has_visible, read_bytes, read_rows
+from tutorial_lib.tokenizers import train_sentencepiece
 
 
 @pytest.fixture
@@ -37,8 +40,19 @@ def test_rows_come_in_the_order_of_the_file(write):
         b"a\tb\r\nc\td\r\n",
         b"\xef\xbb\xbfa\tb\r\nc\td\r\n",
         b" a \tb\nc\t d\n",
+        2 * b"\xef\xbb\xbf" + b"a\tb\nc\td\n",
+        b"a\tb\n\xef\xbb\xbfc\td\n",
+        b"a\tb\nc\td\r\r\n",
     ],
-    ids=["byte order mark", "CRLF", "both", "spaces around fields"],
+    ids=[
+        "byte order mark",
+        "CRLF",
+        "both",
+        "spaces around fields",
+        "two marks",
+        "a mark in the middle",
+        "CRCRLF",
+    ],
 )
 def test_marks_of_other_systems_do_not_reach_the_rows(write, data):
     assert read_rows(write(data), two)[0] == [("a", "b"), ("c", "d")]
@@ -48,6 +62,23 @@ def test_marks_of_other_systems_do_not_reach_the_rows(write, data):
 def test_only_a_line_feed_ends_a_line(write, inside):
     rows, _ = read_rows(write(f"a{inside}a\tb\n".encode()), two)
     assert rows == [(f"a{inside}a", "b")]
+
+
+def test_a_carriage_return_that_can_only_be_a_line_end_is_refused(write):
+    path = write(b"a\tb\n" + "하나\tone\r둘\ttwo\r셋\tthree\n".encode() + b"c\td\n")
+    says = r"rows\.tsv, line 2: holds a carriage return as a line end \(old Mac\); save it with line feeds"
+    for more in (False, True):
+        with pytest.raises(ValueError, match=says):
+            read_rows(path, lambda line, more=more: fields(line, 2, more=more))
+    assert read_rows(path, two, on_error="skip") == ([("a", "b"), ("c", "d")], {"columns": 1})
+    assert fields("a\r a\tb\tfrom here", 2, more=True) == ["a\r a", "b", "from here"]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_file_with_carriage_returns_only_is_named(write, on_error):
+    with pytest.raises(ValueError, match=r"rows\.tsv: ends its lines with carriage returns \(old Mac\)"):
+        read_rows(write(b"one\rtwo\rthree\r"), str, on_error=on_error)
+    assert read_rows(write(b"a\tb\r"), two)[0] == [("a", "b")]
 
 
 def test_text_comes_back_composed(write):
@@ -82,12 +113,27 @@ def test_a_zip_archive_with_several_texts_is_refused(tmp_path):
         read_bytes(zipped(tmp_path, a__txt="1", b__txt="2"))
 
 
+@pytest.mark.parametrize("at, value", [(6, 1), (8, 9)], ids=["encrypted", "Deflate64"])
+def test_a_zip_archive_that_python_cannot_unpack_is_named(tmp_path, at, value):
+    path = zipped(tmp_path, kor__txt="a\tb\n" * 9)
+    data = bytearray(path.read_bytes())
+    for start in (data.index(b"PK\x03\x04"), data.index(b"PK\x01\x02") + 2):  # both of its headers
+        data[start + at] = value
+    path.write_bytes(data)
+    with pytest.raises(
+        ValueError, match=r"kor-eng\.zip: Python cannot unpack the archive \(.*unpack it yours"
+    ):
+        read_bytes(path)
+
+
 BAD = {
     "encoding": ("한글\t1".encode("cp949"), "is not UTF-8 (byte 0xc7 at position 1)"),
     "columns": (b"a", "expected 2 columns, got 1: 'a'"),
     "too many": (b"a\tb\tc", "expected 2 columns, got 3"),
     "empty": (b"a\t ", "the field is empty"),
     "blank line": (b"", "expected 2 columns, got 1: ''"),
+    "NUL": (b"a\0b\tc", "holds a NUL byte: is it UTF-16, or no text at all?"),
+    "invisible": (b"a\t\xe2\x80\x8b", r"the field has no visible character: '\u200b'"),
 }
 
 
@@ -103,7 +149,21 @@ def test_skipped_rows_are_counted_by_kind(write):
     path = write(b"\n".join([b"a\tb", *(bad for bad, _ in BAD.values()), b"c\td"]))
     rows, skipped = read_rows(path, two, on_error="skip")
     assert rows == [("a", "b"), ("c", "d")]
-    assert skipped == {"columns": 3, "empty": 1, "encoding": 1}
+    assert skipped == {"columns": 3, "empty": 2, "encoding": 2}
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\ufeff", "\x01", "▁", "\ufffd", "▁ \u3000\xa0\u2028\u00ad"])
+def test_what_sentencepiece_takes_for_nothing_is_empty(invisible):
+    pieces = train_sentencepiece(["나는 도시 여행을 좋아한다"], 30)
+    assert not pieces.encode(invisible.replace("\u00ad", ""))
+    assert not has_visible(invisible) and has_visible(f"{invisible}가")
+    with pytest.raises(RowError, match="the text has no visible character"):
+        filled("text", invisible)
+
+
+@pytest.mark.parametrize("text", ["...", "ㅋ", "\U0001f600", "3", "\u3164", "\u0301"])
+def test_signs_and_single_letters_are_a_text(text):
+    assert filled("text", text) == text
 
 
 def test_a_row_that_is_none_is_left_out_without_a_count(write):
@@ -137,6 +197,25 @@ def test_a_flipped_bit_in_an_archive_is_noticed(write):
         read_rows(write(bytes(data), "a.gz"), two)
 
 
+@pytest.mark.parametrize("method", ["STORED", "DEFLATED", "BZIP2", "LZMA"])
+def test_a_flipped_bit_in_a_zip_archive_never_brings_anything_but_a_sentence(tmp_path, method):
+    path, draw = tmp_path / "a.zip", random.Random(0)
+    with zipfile.ZipFile(path, "w", getattr(zipfile, f"ZIP_{method}")) as archive:
+        archive.writestr("a.txt", "".join(f"{number}\t한글\n" for number in range(200)))
+        archive.writestr("한글_about.txt", "who made it")
+    whole, caught = path.read_bytes(), 0
+    for at in [*range(4, 40), *range(len(whole) - 200, len(whole)), *draw.choices(range(len(whole)), k=50)]:
+        data = bytearray(whole)
+        data[at] ^= 1 << draw.randrange(8)
+        path.write_bytes(data)
+        try:
+            read_bytes(path)
+        except ValueError as error:
+            assert str(error).startswith(f"{path}: "), error
+            caught += 1
+    assert caught > 50
+
+
 @error_table([("on_error", lambda: read_rows("x", two, on_error="ignore"), "'raise', 'skip', got 'ignore'")])
 def test_wrong_arguments_are_named(wrong, says):
     with pytest.raises(ValueError, match=says):
@@ -152,6 +231,12 @@ def test_files_that_are_none_are_named(tmp_path, write):
         read_rows(write(b"<html>404</html>", "rows.gz"), two)
     with pytest.raises(ValueError, match="is UTF-16; save it as UTF-8"):
         read_rows(write("a\tb".encode("utf-16")), two)
+    for mark, name in ((codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")):
+        with pytest.raises(ValueError, match="is UTF-32; save it as UTF-8"):
+            read_rows(write(mark + "a\tb".encode(name)), two)
+    for name in ("utf-16-le", "utf-16-be"):
+        with pytest.raises(ValueError, match="line 1: holds a NUL byte: is it UTF-16"):
+            read_rows(write("한글\t도시\n".encode(name)), two)
 
 
 def test_a_file_without_a_usable_row_is_refused(write):

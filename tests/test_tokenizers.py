@@ -64,9 +64,16 @@ def test_decode_names_the_range_and_the_id_that_is_outside(index):
         tok.Vocabulary(["배"]).decode([index])
 
 
-@pytest.mark.parametrize("ids", [[4.9], [4, 4.0], ["4"], [None], "4", b"\x04", torch.tensor([4.9])])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *([4.9], [4, 4.0], ["4"], [None], "4", b"\x04", torch.tensor([4.9])),
+        *([True], [np.True_], torch.tensor([False]), 5, None, torch.tensor(4)),
+    ],
+)
 def test_decode_refuses_what_is_not_a_whole_number(ids):
-    received = ids if isinstance(ids, str | bytes) else list(ids)[-1]
+    single = ids is None or isinstance(ids, int | str | bytes) or getattr(ids, "ndim", 1) == 0
+    received = ids if single else list(ids)[-1]
     with pytest.raises(ValueError, match=rf"whole numbers, got .*{re.escape(repr(received))}$"):
         tok.Vocabulary(["배"]).decode(ids)
 
@@ -76,7 +83,7 @@ def test_decode_takes_whole_numbers_of_every_kind(kind):
     assert tok.Vocabulary(["배"]).decode(kind([4, 1])) == ["배", "<unk>"]
 
 
-@pytest.mark.parametrize("tokens", [b"ab", bytearray(b"ab"), ["a", b"ab"], ["a", 5], [None]])
+@pytest.mark.parametrize("tokens", [b"ab", bytearray(b"ab"), ["a", b"ab"], ["a", 5], [None], None, 5])
 def test_tokens_that_are_not_strings_are_refused(tokens):
     received = tokens[-1] if isinstance(tokens, list) else tokens
     words = f"sequence of strings, got {type(received).__name__} {re.escape(repr(received))}"
@@ -91,6 +98,13 @@ def test_one_string_instead_of_tokens_is_refused():
             call("배")
     with pytest.raises(ValueError, match="single string"):
         tok.train_sentencepiece("배 타고", 20)
+
+
+@pytest.mark.parametrize("text", [b"a", 5, None, ["a"]])
+def test_units_of_what_is_no_string_are_refused(text):
+    for cut in (tok.split_eojeol, tok.split_syllables, tok.split_jamo, tok.compatibility_jamo):
+        with pytest.raises(ValueError, match=f"a string, got {type(text).__name__} {re.escape(repr(text))}$"):
+            cut(text)
 
 
 def test_units_from_eojeol_to_jamo():
@@ -148,6 +162,11 @@ def test_sentencepiece_round_trip_composes_nfd():
         assert tok.UNK_ID not in ids and processor.decode(ids) == SENTENCES[0]
 
 
+def test_sentencepiece_normalises_white_space_controls_and_zero_width_characters():
+    processor = tok.train_sentencepiece(["한국어 탭"], 12)
+    assert processor.decode(processor.encode("\ufeff한\x01국어\u200b \t\n탭 ")) == "한국어 탭"
+
+
 def test_sentencepiece_does_not_know_an_emoji_unless_bytes_fill_in():
     plain = tok.train_sentencepiece(SENTENCES, 40)
     with_bytes = tok.train_sentencepiece(SENTENCES, 300, byte_fallback=True)
@@ -181,8 +200,9 @@ def test_sentencepiece_training_is_repeatable_and_silent(capfd):
     [
         ((SENTENCES, 40, "wordpiece"), "'bpe' or 'unigram', got 'wordpiece'"),
         ((SENTENCES, 4, "bpe"), "4 special tokens, got 4"),
-        ((SENTENCES, 5000, "bpe"), "vocab_size 5000 does not fit this text: .*<="),
-        ((SENTENCES, 10, "bpe"), "vocab_size 10 does not fit this text"),
+        ((SENTENCES, 5000, "bpe"), "vocab_size 5000 does not fit this text: expected at most 62$"),
+        ((SENTENCES, 63, "bpe"), "vocab_size 63 does not fit this text: expected at most 62$"),
+        ((SENTENCES, 23, "bpe"), "vocab_size 23 does not fit this text: expected at least 24$"),
         (([], 40, "bpe"), "some text, got 0"),
         ((["", " "], 40, "bpe"), "some text, got 2"),
     ],
@@ -191,6 +211,11 @@ def test_sentencepiece_says_what_does_not_fit(arguments, message):
     sentences, vocab_size, model_type = arguments
     with pytest.raises(ValueError, match=message):
         tok.train_sentencepiece(sentences, vocab_size, model_type=model_type)
+
+
+@pytest.mark.parametrize("vocab_size", [24, 62])
+def test_sentencepiece_allows_the_sizes_that_its_errors_name(vocab_size):
+    assert len(tok.train_sentencepiece(SENTENCES, vocab_size)) == vocab_size
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,7 @@ def endless_batches(
     Raises:
         ValueError: as `epoch_batches`.
     """
+    require_positive(batch_size=batch_size)
     per_epoch = -(-len(lengths) // batch_size) if len(lengths) else 1
     epoch, skip = divmod(done, per_epoch)
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import tarfile
 import zlib
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from tutorial_lib.downloads import (
     file_checksum,
     local_file,
 )
-from tutorial_lib.reading import RowError, fields, filled, read_bytes, read_rows
+from tutorial_lib.reading import RowError, fields, filled, has_visible, read_bytes, read_rows
 from tutorial_lib.validation import require_choice
 
 Row = TypeVar("Row")
@@ -99,17 +100,25 @@ def pairs(
         on_error: "raise" at the first bad row, or "skip" and count ("encoding", "columns", "empty").
 
     Raises:
-        ValueError: for a row or file that cannot be used; the message names file and line.
+        ValueError: for a row, file or argument that cannot be used; the message names file and line.
     """
-    if len(columns) != 2 or min(columns) < 0 or columns[0] == columns[1]:
-        raise ValueError(f"columns must be two different numbers from 0, got {columns}")
+    source, target = _two_columns(columns)
+    if not isinstance(separator, str) or not separator:
+        raise ValueError(f"separator must be a string of at least one character, got {separator!r}")
 
     def parse(line: str) -> Pair:
         cut = fields(line, max(columns) + 1, separator=separator, more=True)
-        return Pair(filled("source", cut[columns[0]]), filled("target", cut[columns[1]]))
+        return Pair(filled("source", cut[source]), filled("target", cut[target]))
 
     rows, skipped = read_rows(path, parse, on_error=on_error)
     return Corpus(rows, str(path), skipped=skipped)
+
+
+def _two_columns(columns: tuple[int, int]) -> tuple[int, int]:
+    numbers = list(columns) if isinstance(columns, tuple | list) else []
+    if [type(number) for number in numbers] != [int, int] or min(numbers) < 0 or numbers[0] == numbers[1]:
+        raise ValueError(f"columns must be two different numbers from 0, got {columns!r}")
+    return numbers[0], numbers[1]
 
 
 def tatoeba(*, source: str = "ko", on_error: str = "raise") -> Corpus[Pair]:
@@ -199,12 +208,16 @@ def labelled(
         on_error: "raise" at the first bad row, or "skip" and count ("encoding", "columns", "empty", "label").
 
     Raises:
-        ValueError: for a row or file that cannot be used; the message names file and line.
+        ValueError: for a row, file or argument that cannot be used; the message names file and line.
     """
+    of_text, of_label = _two_columns(columns)
+    names = list(labels) if isinstance(labels, tuple | list) else []
+    if any(not isinstance(name, str) for name in names) or len(set(names)) != len(names) or len(names) < 2:
+        raise ValueError(f"labels must be two or more different strings, got {labels!r}")
 
     def parse(line: str) -> Labelled:
         cut = fields(line, max(columns) + 1, more=True)
-        text, label = cut[columns[0]], cut[columns[1]]
+        text, label = cut[of_text], cut[of_label]
         if label not in labels:
             raise RowError("label", f"label must be one of {', '.join(labels)}, got {label!r}")
         return Labelled(filled("text", text), labels.index(label))
@@ -221,13 +234,15 @@ def english_reviews(*, margin: float = 0.5, on_error: str = "raise") -> Corpus[L
     "undecided".
 
     Args:
-        margin: smallest mean rating, in size, that counts as an opinion.
+        margin: smallest mean rating, in size, that counts as an opinion; above 0, at most 4.
         on_error: as in `labelled`.
 
     Raises:
         DataUnavailable: if neither the local folder nor the public source has it; the message says what to do.
-        ValueError: for a row or file that cannot be used; the message names file and line.
+        ValueError: for a row, file or margin that cannot be used; the message names file and line.
     """
+    if not 0 < margin <= 4:
+        raise ValueError(f"margin must be above 0 and at most 4, got {margin!r}")
     path = local_file("vader", VADER_SENTENCES, "hutto_ICWSM_2014.tar.gz", VADER.name) or fetch(VADER)
     undecided = 0
 
@@ -237,7 +252,9 @@ def english_reviews(*, margin: float = 0.5, on_error: str = "raise") -> Corpus[L
         try:
             value = float(rating)
         except ValueError:
-            raise RowError("label", f"the rating must be a number, got {rating!r}") from None
+            value = math.nan
+        if not -4 <= value <= 4:  # nan is not, either
+            raise RowError("label", f"the rating must be a number from -4 to 4, got {rating!r}")
         if abs(value) < margin:
             undecided += 1
             return None
@@ -248,11 +265,14 @@ def english_reviews(*, margin: float = 0.5, on_error: str = "raise") -> Corpus[L
 
 
 def _vader_sentences(path: Path) -> bytes:
-    data = path.read_bytes() if path.name.endswith(".tar.gz") else read_bytes(path)
-    for inner in ("hutto_ICWSM_2014.tar.gz", VADER_SENTENCES):  # an archive in an archive
-        if data[:2] == b"\x1f\x8b":
-            data = _member(data, inner, path) or data
-    return data
+    if not path.name.endswith(".tar.gz"):
+        return read_bytes(path)
+    data = path.read_bytes()
+    inner = _member(data, "hutto_ICWSM_2014.tar.gz", path)  # the package holds an archive in an archive
+    sentences = _member(data if inner is None else inner, VADER_SENTENCES, path)
+    if sentences is None:
+        raise ValueError(f"{path}: the archive holds no {VADER_SENTENCES}")
+    return sentences
 
 
 def _member(data: bytes, name: str, path: Path) -> bytes | None:
@@ -265,7 +285,7 @@ def _member(data: bytes, name: str, path: Path) -> bytes | None:
 
 
 def plain_text(path: str | Path, *, on_error: str = "raise") -> Corpus[str]:
-    """Read a text of your own, one string a line; empty lines are left out.
+    """Read a text of your own, one string a line; lines without a visible character are left out.
 
     Args:
         path:  UTF-8 text; gzip and zip are unpacked.
@@ -274,5 +294,7 @@ def plain_text(path: str | Path, *, on_error: str = "raise") -> Corpus[str]:
     Raises:
         ValueError: for a line or file that cannot be used; the message names file and line.
     """
-    rows, skipped = read_rows(path, lambda line: line.strip() or None, on_error=on_error)
+    rows, skipped = read_rows(
+        path, lambda line: line.strip() if has_visible(line) else None, on_error=on_error
+    )
     return Corpus(rows, str(path), skipped=skipped)

@@ -8,12 +8,16 @@ a machine without internet.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 DATA_VARIABLE = "TUTORIAL_LIB_DATA"
+TEMPORARY = "tmp" + 8 * "[a-z0-9_]"  # what tempfile, and so pooch, calls a file
+DAY = 86_400.0  # seconds
 
 
 class DataUnavailable(ValueError):
@@ -50,7 +54,7 @@ def data_folder() -> Path | None:
     named = os.environ.get(DATA_VARIABLE, "").strip()
     if not named:
         return None
-    folder = Path(named).expanduser()
+    folder = Path(os.path.expanduser(named))  # pathlib's own raises RuntimeError for an unknown user
     if not folder.is_dir():
         raise DataUnavailable(f"{DATA_VARIABLE} must name a folder, got {named!r}")
     return folder
@@ -98,7 +102,8 @@ def fetch(file: PublicFile, *, cache: Path | None = None, retries: int = 2, time
 
     A copy that is damaged is fetched again. An interrupted download leaves nothing
     under the file's name: the bytes go to a temporary file and are renamed only
-    after their checksum was right.
+    after their checksum was right. What a killed one has left of that is removed a day
+    later, when it can no longer belong to another process that is still downloading.
 
     Args:
         file:  what to fetch.
@@ -113,6 +118,7 @@ def fetch(file: PublicFile, *, cache: Path | None = None, retries: int = 2, time
 
     root = Path(pooch.os_cache("tutorial-lib") if cache is None else cache) / file.folder
     target = root / file.name
+    _remove_leftovers(root)
     if is_intact(target, file.checksum):
         return target
 
@@ -132,6 +138,13 @@ def fetch(file: PublicFile, *, cache: Path | None = None, retries: int = 2, time
     except (ValueError, OSError) as error:  # requests' errors are OSErrors
         raise DataUnavailable(f"{_failure(file, error)}; {how_to_place(file.folder, file.name)}") from error
     return target
+
+
+def _remove_leftovers(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # another process may be removing them, or the cache be read-only
+        for path in folder.glob(TEMPORARY):
+            if time.time() - path.stat().st_mtime > DAY:
+                path.unlink()
 
 
 def how_to_place(folder: str, *names: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import unicodedata
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +16,12 @@ from tutorial_lib.validation import require_choice
 
 Row = TypeVar("Row")
 ON_ERROR = ("raise", "skip")
+OTHER_MARKS = {  # UTF-32 first: its mark begins with that of UTF-16
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 
 class RowError(ValueError):
@@ -35,7 +41,8 @@ def read_bytes(path: Path) -> bytes:
     """Read a whole file; gzip is unpacked, and so is a zip archive with one text in it.
 
     Raises:
-        ValueError: if there is no such file, or the archive is damaged or cut off.
+        ValueError: if there is no such file, or the archive is damaged, cut off, encrypted, packed by a
+            method that Python does not know, or holds not exactly one text.
     """
     try:
         data = path.read_bytes()
@@ -44,21 +51,24 @@ def read_bytes(path: Path) -> bytes:
     packed = data[:2] == b"\x1f\x8b"
     if path.suffix == ".gz" and not packed:
         raise ValueError(f"{path}: is not gzip data")
+    if not packed and data[:4] != b"PK\x03\x04":
+        return data
     try:
         if packed:
             return gzip.decompress(data)
-        if data[:4] == b"PK\x03\x04":
-            return _only_text(zipfile.ZipFile(io.BytesIO(data)), path)
-    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+        texts = _texts(zipfile.ZipFile(io.BytesIO(data)))
+    except RuntimeError as error:  # encrypted, or an unknown method
+        raise ValueError(f"{path}: Python cannot unpack the archive ({error}); unpack it yourself") from error
+    except Exception as error:  # flipped bytes bring errors of many kinds: zlib's, lzma's, ValueErrors
         raise ValueError(f"{path}: the archive is damaged or cut off ({error}); get it again") from error
-    return data
+    if len(texts) != 1:
+        raise ValueError(f"{path}: must hold one text, got {list(texts)}")
+    return next(iter(texts.values()))
 
 
-def _only_text(archive: zipfile.ZipFile, path: Path) -> bytes:
+def _texts(archive: zipfile.ZipFile) -> dict[str, bytes]:
     names = [name for name in archive.namelist() if name.endswith((".txt", ".tsv")) and "_about" not in name]
-    if len(names) != 1:
-        raise ValueError(f"{path}: must hold one text, got {names}")
-    return archive.read(names[0])
+    return {name: archive.read(name) for name in names}
 
 
 def read_rows(
@@ -69,7 +79,7 @@ def read_rows(
     header: str | None = None,
     unpack: Callable[[Path], bytes] = read_bytes,
 ) -> tuple[list[Row], dict[str, int]]:
-    """Read a text line by line, NFC-normalised, without byte order mark and line ends (LF or CRLF).
+    """Read a text line by line, NFC-normalised, without byte order marks and line ends (LF or CRLF).
 
     Only line feeds end a line: a review may hold U+0085 or U+2028, at which
     Python's `splitlines` would cut it.
@@ -86,16 +96,19 @@ def read_rows(
 
     Raises:
         ValueError: for a bad row (the message begins with file and line), another header, a file that is
-            damaged, is UTF-16, or has no usable row.
+            damaged, is UTF-16 or UTF-32, ends its lines with carriage returns, or has no usable row.
     """
     require_choice("on_error", on_error, ON_ERROR)
     path = Path(path)
     data = unpack(path)
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path}: is UTF-16; save it as UTF-8")
+    for mark, encoding in OTHER_MARKS.items():
+        if data.startswith(mark):
+            raise ValueError(f"{path}: is {encoding}; save it as UTF-8")
+    if b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+        raise ValueError(f"{path}: ends its lines with carriage returns (old Mac); save it with line feeds")
     rows: list[Row] = []
     skipped: Counter[str] = Counter()
-    for number, line in _numbered(data.removeprefix(b"\xef\xbb\xbf")):
+    for number, line in _numbered(data):
         try:
             text = _decoded(line)
             if number == 1 and header is not None:
@@ -123,8 +136,10 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes) -> str:
-    try:
-        return unicodedata.normalize("NFC", line.decode("utf-8"))
+    if b"\0" in line:
+        raise RowError("encoding", "holds a NUL byte: is it UTF-16, or no text at all?")
+    try:  # a mark may come twice, and in the middle where files were put together
+        return unicodedata.normalize("NFC", line.decode("utf-8").lstrip("\ufeff"))
     except UnicodeDecodeError as error:
         raise RowError(
             "encoding",
@@ -141,8 +156,11 @@ def fields(line: str, count: int, *, separator: str = "\t", more: bool = False) 
         more:  whether further fields are welcome.
 
     Raises:
-        RowError: "columns" if there are fewer, or more where they are not welcome.
+        RowError: "columns" if there are fewer, or more where they are not welcome, or if the line is several
+            rows with carriage returns between them.
     """
+    if sum(part.count(separator) >= count - 1 for part in line.split("\r")) > 1:
+        raise RowError("columns", "holds a carriage return as a line end (old Mac); save it with line feeds")
     cut = [part.strip() for part in line.split(separator)]
     if len(cut) < count or (len(cut) > count and not more):
         wanted = f"{count} or more" if more else str(count)
@@ -151,11 +169,24 @@ def fields(line: str, count: int, *, separator: str = "\t", more: bool = False) 
 
 
 def filled(name: str, value: str) -> str:
-    """Return the field, or refuse an empty one.
+    """Return the field, or refuse one in which nothing can be seen.
 
     Raises:
         RowError: "empty".
     """
     if not value:
         raise RowError("empty", f"the {name} is empty")
+    if not has_visible(value):
+        raise RowError("empty", f"the {name} has no visible character: {value!r}")
     return value
+
+
+def has_visible(text: str) -> bool:
+    """Say whether a text has a character other than spaces, controls and formats (U+200B...).
+
+    SentencePiece takes ▁ (U+2581) and U+FFFD, the mark of a lost character, for spaces; so they do not count.
+    """
+    return any(
+        sign not in "\u2581\ufffd" and not unicodedata.category(sign).startswith(("Z", "Cc", "Cf"))
+        for sign in text
+    )

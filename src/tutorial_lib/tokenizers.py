@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import operator
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -73,36 +74,54 @@ class Vocabulary:
 def _checked(tokens: Iterable[str]) -> list[str]:
     if isinstance(tokens, str):
         raise ValueError(f"tokens must be a sequence of strings, got the single string {tokens!r}")
-    tokens = [tokens] if isinstance(tokens, bytes | bytearray) else list(tokens)
-    for token in tokens:
+    listed = None if isinstance(tokens, bytes | bytearray) else _listed(tokens)
+    for token in [tokens] if listed is None else listed:
         if not isinstance(token, str):
             raise ValueError(f"tokens must be a sequence of strings, got {type(token).__name__} {token!r}")
-    return tokens
+    return listed
 
 
 def _whole_numbers(ids: Iterable[int]) -> list[int]:
-    if isinstance(ids, str | bytes | bytearray):
+    listed = None if isinstance(ids, str | bytes | bytearray) else _listed(ids)
+    if listed is None:
         raise ValueError(f"ids must be a sequence of whole numbers, got {type(ids).__name__} {ids!r}")
     numbers = []
-    for index in ids:
+    for index in listed:
         try:
             numbers.append(operator.index(index))  # Python's, numpy's and torch's integers; not 4.9, not 4.0
         except TypeError:
             raise ValueError(f"ids must be whole numbers, got {index!r}") from None
+        if "bool" in str(getattr(index, "dtype", type(index))):  # Python's and torch's pass for 0 and 1
+            raise ValueError(f"ids must be whole numbers, got {index!r}")
     return numbers
 
 
+def _listed(values: object) -> list | None:
+    try:
+        iterator = iter(values)
+    except TypeError:  # None, a number, a tensor without dimensions
+        return None
+    return list(iterator)
+
+
 def split_eojeol(text: str) -> list[str]:
-    """Cut at white space. For Korean this gives 어절 (word plus particles), not words."""
-    return text.split()
+    """Cut at white space. For Korean this gives 어절 (word plus particles), not words.
+
+    Raises:
+        ValueError: if `text` is no string.
+    """
+    return _one_text(text).split()
 
 
 def split_syllables(text: str) -> list[str]:
     """Cut into the characters of the composed form (NFC); a Hangul syllable block is one of them.
 
     Spaces are kept, so that "".join(...) gives the NFC text back.
+
+    Raises:
+        ValueError: if `text` is no string.
     """
-    return list(unicodedata.normalize("NFC", text))
+    return list(unicodedata.normalize("NFC", _one_text(text)))
 
 
 def split_jamo(text: str) -> list[str]:
@@ -111,8 +130,11 @@ def split_jamo(text: str) -> list[str]:
     An initial and a final consonant are different characters there (도 starts with
     U+1103, 곧 ends with U+11AE), which is why NFC can put the letters together
     again (Unicode Standard, section 3.12). Spaces are kept.
+
+    Raises:
+        ValueError: if `text` is no string.
     """
-    return list(unicodedata.normalize("NFD", text))
+    return list(unicodedata.normalize("NFD", _one_text(text)))
 
 
 def compatibility_jamo(text: str) -> str:
@@ -122,8 +144,17 @@ def compatibility_jamo(text: str) -> str:
     block has no sign for them. Good for showing, not for storing: the block has one
     sign for the initial and the final consonant, and NFC does not put its letters
     together again.
+
+    Raises:
+        ValueError: if `text` is no string.
     """
     return "".join(_compatibility_letter(jamo) for jamo in split_jamo(text))
+
+
+def _one_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"text must be a string, got {type(text).__name__} {text!r}")
+    return text
 
 
 def _compatibility_letter(character: str) -> str:
@@ -152,7 +183,9 @@ def train_sentencepiece(
     the id 0 and has no padding (Kudo & Richardson 2018, section 3.3). One thread, no
     sampling, no output and every sentence, however long (its default leaves out those
     above 4,192 bytes), except those with ▅ (U+2585), which it keeps for itself. Text
-    is normalised by its default rule, NFKC: NFD input comes back composed.
+    is normalised by its default rule, nmt_nfkc: NFKC, so that NFD input comes back
+    composed; control characters go; tab, line end and zero-width space count as spaces,
+    of which one stays between words and none at the ends ("한국어 \\t\\n탭" -> "한국어 탭").
 
     Args:
         sentences: the training text.
@@ -197,9 +230,16 @@ def train_sentencepiece(
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).splitlines()[-1]
-        raise ValueError(f"vocab_size {vocab_size} does not fit this text: {reason}") from error
+        raise ValueError(f"vocab_size {vocab_size} does not fit this text: {_reason(error)}") from error
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def _reason(error: RuntimeError) -> str:
+    """Return the limit that SentencePiece names, without the file and line of its C++ source."""
+    for limit, named in (("at most", r"to a value <= (\d+)"), ("at least", r"required_chars\. \d+ vs (\d+)")):
+        if found := re.search(named, str(error)):
+            return f"expected {limit} {found[1]}"
+    return str(error).splitlines()[-1]
 
 
 def byte_symbols() -> list[str]:
