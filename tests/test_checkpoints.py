@@ -90,6 +90,43 @@ def test_one_wrong_bit_in_the_weights_is_noticed(tmp_path):
     assert load_checkpoint(tmp_path)[0] is None
 
 
+@pytest.mark.parametrize("content", ["[]", "3", "null", '{"content": {}}', '{"content": [], "sha256": []}'])
+def test_facts_of_another_kind_are_passed_over(tmp_path, content):
+    save_checkpoint(tmp_path, state(1))
+    (save_checkpoint(tmp_path, state(2)) / "facts.json").write_text(content)
+    found, problems = load_checkpoint(tmp_path)
+    assert same(found, state(1)) and len(problems) == 1 and "update-00000002" in problems[0]
+
+
+@pytest.mark.parametrize("change", [{"update": 7}, {"facts": {"loss": 0}}, {"sha256": {}}])
+def test_changed_facts_are_noticed(tmp_path, change):
+    path = save_checkpoint(tmp_path, state(1)) / "facts.json"
+    own = json.loads(path.read_text(encoding="utf-8"))
+    own["content"].update(change)
+    path.write_text(json.dumps(own))
+    found, problems = load_checkpoint(tmp_path)
+    assert found is None and "facts.json: its checksum is not the one" in problems[0]
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_after_damage_the_new_ones_stay_and_the_damaged_go(tmp_path, keep):
+    for update in (2, 4, 6):
+        save_checkpoint(tmp_path, state(update), keep=3)
+    for update in (4, 6):
+        (tmp_path / f"update-0000000{update}" / "model.safetensors").write_bytes(b"")
+    assert load_checkpoint(tmp_path)[0].update == 2
+    save_checkpoint(tmp_path, state(3), keep=keep)
+    assert names(tmp_path) == ["update-00000002", "update-00000003"][-keep:]
+    assert load_checkpoint(tmp_path)[0].update == 3
+
+
+def test_a_copy_that_somebody_made_is_let_be(tmp_path):
+    (tmp_path / "update-00000009 old").mkdir()
+    save_checkpoint(tmp_path, state(1), keep=1)
+    assert names(tmp_path) == ["update-00000001", "update-00000009 old"]
+    assert load_checkpoint(tmp_path)[1] == []
+
+
 SYNC, RENAME = (os, "fsync"), (os, "rename")
 WRITE = (checkpoints, "_write_through")
 

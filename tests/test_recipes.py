@@ -11,7 +11,8 @@ from support import assert_raises, close, error_table
 
 from tutorial_lib import recipes
 from tutorial_lib.bag_of_words import BagOfWords
-from tutorial_lib.recipes import RECIPES, Settings, classifier, language_model, translation
+from tutorial_lib.recipes import RECIPES, classifier, language_model, translation
+from tutorial_lib.settings import Settings
 from tutorial_lib.splits import comparable, split
 from tutorial_lib.toy import toy_pairs, toy_reviews
 
@@ -129,6 +130,24 @@ def test_nsmc_keeps_its_own_test_and_learns_nothing_that_stands_in_it(put):
     assert classifier(settings("nsmc-small", vocabulary=40)).about["rows"]["test"] == 3
 
 
+def test_bad_rows_of_nsmc_are_counted_in_both_parts_or_named(put):
+    put("nsmc/ratings_train.tsv.gz", reviews(0, 60, "90\t\t1\n91\t\t0\n"))
+    put("nsmc/ratings_test.tsv.gz", reviews(100, 110, "92\t\t1\n"))
+    ready = classifier(settings("nsmc", vocabulary=40))
+    assert ready.about["skipped"] == {"empty": 2, "also in the test": 0, "empty in the test": 1}
+    with pytest.raises(ValueError, match="line 62: the text is empty"):
+        classifier(settings("nsmc", vocabulary=40, on_error="raise"))
+
+
+def test_a_checksum_tells_other_held_out_rows():
+    first, again, other = (translation(settings(valid=valid)).held_out for valid in (20, 20, 21))
+    assert first == again != other
+
+
+def test_a_perplexity_that_no_float_holds_is_infinite():
+    assert recipes.perplexity(2.0) == math.exp(2.0) and recipes.perplexity(1e4) == math.inf
+
+
 def test_english_reviews_and_files_of_ones_own(put):
     rows = "".join(f"{n}\t{2 * (-1) ** n}\tfilm number {n}\n" for n in range(50))
     put("vader/movieReviewSnippets_GroundTruth.txt", rows)
@@ -190,9 +209,16 @@ def test_the_seed_decides_the_first_weights_and_nothing_else_does(job):
 @error_table(
     [
         ("no file", lambda: translation(settings("no/such/file")), "no/such/file: cannot be read"),
-        ("limit", lambda: translation(settings(limit=-1)), "limit must be 0 (no limit) or more, got -1"),
-        ("nothing to choose by", lambda: translation(settings(valid=0)), "no row is left for valid"),
-        ("nothing to report on", lambda: classifier(settings(test=0)), "no row is left for test"),
+        (
+            "nothing to choose by",
+            lambda: translation(settings(valid=0)),
+            "choose the best weights, got none with valid = 0",
+        ),
+        (
+            "nothing to report on",
+            lambda: classifier(settings(test=0)),
+            "measure them, got none with test = 0",
+        ),
         (
             "too many pieces",
             lambda: language_model(settings("book", vocabulary=10**5)),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import error_table
 
 from tutorial_lib.corpora import Labelled, Pair
-from tutorial_lib.splits import comparable, leak_free_groups, sample, split
+from tutorial_lib.splits import Split, comparable, leak_free_groups, sample, split
 
 PAIRS = [Pair(f"source {n}", f"target {n}") for n in range(200)]
 
@@ -77,6 +77,7 @@ def test_another_seed_gives_another_split():
             "leave rows to train on, got 2 and 2 of 4",
         ),
         ("a share of 1", lambda: split(PAIRS, valid=1.0), "valid must be a number of rows"),
+        ("no number", lambda: split(PAIRS, valid=float("nan")), "share from 0 to below 1, got nan"),
         ("negative", lambda: split(PAIRS, test=-1), "test must be a number of rows"),
         ("a truth value", lambda: split(PAIRS, test=True), "got True"),
         ("no sample", lambda: sample(PAIRS, 0), "at least 1, got 0"),
@@ -93,3 +94,10 @@ def test_a_sample_is_the_same_whatever_the_order():
     assert len(chosen) == 20 and chosen == sorted(chosen, key=PAIRS.index)
     assert set(sample(PAIRS[::-1], 20)) == set(chosen) != set(sample(PAIRS, 20, seed=1))
     assert sample(PAIRS, 999) == PAIRS
+
+
+def test_a_checksum_tells_what_was_held_out():
+    one, other = split(PAIRS), split(PAIRS, seed=1)
+    assert one.held_out() == split(PAIRS).held_out() != other.held_out()
+    changed = Split([], one.valid, one.test).held_out(), Split([], one.test, one.valid).held_out()
+    assert changed[0] == one.held_out() != changed[1]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +15,11 @@ import sys
 import processes
 import pytest
 
-from tutorial_lib import cli, recipes, run, train_cli
+import tutorial_lib
+from tutorial_lib import checkpoints, cli, recipes, run, train_cli
 from tutorial_lib.checkpoints import load_weights
 from tutorial_lib.recipes import RECIPES
+from tutorial_lib.settings import Settings, TrainConfig
 from tutorial_lib.tasks import TranslationTask
 
 SMALL = "--vocabulary 150 --width 8 --heads 2 --hidden 16 --layers 1 --updates 6 --warmup 2 --batch-size 8".split()
@@ -61,7 +67,7 @@ def test_each_job_trains_measures_and_writes_down_how(tmp_path, capsys, job, mea
     assert {"best.safetensors", "pieces.model", "checkpoints", "results.json"} == {
         p.name for p in tmp_path.iterdir()
     }
-    prepared = RECIPES[job](recipes.Settings(**results["settings"]))
+    prepared = RECIPES[job](Settings(**results["settings"]))
     model, pieces = run.load_run(tmp_path)
     assert prepared.report(model) == results["test"] and not model.training
     assert pieces.serialized_model_proto() == prepared.pieces.serialized_model_proto()
@@ -186,6 +192,8 @@ def test_shares_and_numbers_of_rows():
         ("wide = 3", "'wide' is no setting of lm; there are data, "),
         ("columns = [0, 1]", "'columns' is no setting of lm"),
         ('width = "3"', "width must be like 64, got '3'"),
+        ("valid = nan", "valid must be a number of rows, or a share"),
+        ("peak = inf", "peak must be positive and finite, got inf"),
         ("width = true", "width must be like 64, got True"),
         ('norm = "none"', "norm must be one of post, pre, got 'none'"),
         ("width = ", "mine.toml: cannot be read"),
@@ -198,6 +206,24 @@ def test_a_wrong_configuration_file_is_named(tmp_path, capsys, text, says):
     error = capsys.readouterr().err
     assert says in error and "Traceback" not in error
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("labels = [0, 1]", "labels must be like ['0', '1'], got [0, 1]"),
+        ('columns = ["a", "b"]', "columns must be like [0, 1], got ['a', 'b']"),
+        ("columns = [0.0, 1.5]", "columns must be like [0, 1], got [0.0, 1.5]"),
+        ("columns = [true, false]", "columns must be like [0, 1], got [True, False]"),
+        ("columns = [1]", "columns must be two numbers from 0, got (1,)"),
+        ("columns = 1", "columns must be like [0, 1], got 1"),
+    ],
+)
+def test_a_wrong_list_in_a_configuration_file_is_named(tmp_path, text, says):
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(ValueError) as caught:
+        settings("classifier", "--folder", "x", "--config", tmp_path / "mine.toml")
+    assert says in str(caught.value)
 
 
 def test_a_missing_configuration_file_and_missing_data_are_named(tmp_path, capsys, monkeypatch):
@@ -213,6 +239,116 @@ def test_another_run_in_the_same_folder_is_refused(tmp_path, capsys):
     assert train("translation", "--folder", tmp_path, *SMALL) == 0
     assert train("translation", "--folder", tmp_path, *SMALL, "--peak", 0.01) == 2
     assert "peak 0.003 (now 0.01)" in capsys.readouterr().err
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (["--vocabulary", 160], "vocabulary 150 (now 160)"),
+        (["--seed", 1], "other training data, other validation or test data, seed 0 (now 1)"),
+        (["--heads", 4], "heads 2 (now 4)"),
+        (["--dropout", 0.5], "dropout 0.1 (now 0.5)"),
+        (["--width", 16], "width 8 (now 16)"),
+        (["--layers", 2], "layers 1 (now 2)"),
+        (["--norm", "post"], "norm 'pre' (now 'post')"),
+        (["--test", 11], "other validation or test data, test 10 (now 11)"),
+    ],
+)
+def test_a_refused_run_changes_nothing(tmp_path, capsys, finished, change, says):
+    shutil.copytree(finished, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    assert train("translation", "--folder", tmp_path / "run", *SMALL, *change) == 2
+    error = capsys.readouterr().err
+    assert "holds another run" in error and says in error and error.count("\n") == 1
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    processes.forget_accelerate()
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    assert train("translation", "--folder", folder, *SMALL) == 0
+    return folder
+
+
+def test_how_long_a_translation_may_be_is_no_other_run(tmp_path, finished):
+    shutil.copytree(finished, tmp_path / "run")
+    assert train("translation", "--folder", tmp_path / "run", *SMALL, "--max-length", 3) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    assert results["settings"]["max_length"] == 3
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "run"])
+def test_a_folder_that_cannot_be_one_is_named_at_once(tmp_path, capsys, monkeypatch, place):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoints").write_text("mine")
+    monkeypatch.setattr(TranslationTask, "loss", None)  # would fail
+    assert train("translation", "--folder", tmp_path / place, *SMALL) == 2
+    error = capsys.readouterr().err
+    assert str(tmp_path / place) in error and error.endswith(
+        "cannot be used (a file is where a folder must be)\n"
+    )
+
+
+def test_a_full_disk_is_a_sentence(tmp_path, capsys, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoints, "_write_through", full)
+    assert train("translation", "--folder", tmp_path, *SMALL) == 2
+    assert capsys.readouterr().err == f"{tmp_path}: cannot be used (No space left on device)\n"
+
+
+def test_a_perplexity_beyond_all_numbers_ends_a_run_no_earlier(tmp_path, monkeypatch):
+    monkeypatch.setattr(recipes, "mean_loss", lambda task, model: 1e4)
+    small = [*SMALL, "--vocabulary", "1000", "--limit", "0"]
+    assert train("lm", "--folder", tmp_path, *small) == 0
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert results["test"]["perplexity"] == math.inf
+
+
+@pytest.mark.parametrize("change", [["--max-length", 0], ["--valid", "nan"], ["--peak", "inf"]])
+def test_impossible_numbers_are_refused_before_any_work(tmp_path, capsys, change):
+    assert train("translation", "--folder", tmp_path / "run", *SMALL, *change) == 2
+    assert change[0].strip("-").replace("-", "_") in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_usual_warm_up_is_no_longer_than_the_run(tmp_path):
+    assert settings("lm", "--folder", "x", "--updates", 1)[1].warmup == 1
+    assert settings("lm", "--folder", "x", "--updates", 40)[1].warmup == 30
+    for more in (["--warmup", 2], ["--config", tmp_path / "mine.toml"]):
+        (tmp_path / "mine.toml").write_text("warmup = 2")
+        with pytest.raises(ValueError, match="warmup must be an integer from 0 to 1"):
+            settings("lm", "--folder", "x", "--updates", 1, *more)
+
+
+def test_what_a_terminal_cannot_show_does_not_end_a_run(monkeypatch):
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", plain)
+    monkeypatch.setattr(train_cli, "perform", lambda *_, **__: ["가"])
+    assert train("lm", "--folder", "x") == 0
+    plain.flush()
+    assert plain.buffer.getvalue() == b"\\uac00\n"
+
+
+def test_interrupted_while_torch_is_imported_it_says_so(capsys, monkeypatch):
+    class Stop:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "tutorial_lib.train_cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tutorial_lib.train_cli")
+    monkeypatch.delattr(tutorial_lib, "train_cli")
+    monkeypatch.setattr(sys, "meta_path", [Stop, *sys.meta_path])
+    assert train("lm", "--folder", "x") == 130
+    assert capsys.readouterr().err.startswith("stopped; ")
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch):
@@ -247,7 +383,7 @@ def test_help_has_examples_and_every_setting_with_its_default(capsys, job):
 
 
 def test_every_setting_has_a_flag():
-    both = {f.name for cls in (recipes.Settings, train_cli.TrainConfig) for f in train_cli.fields(cls)}
+    both = {f.name for cls in (Settings, TrainConfig) for f in train_cli.fields(cls)}
     assert both - set(train_cli.HELP) == {"betas", "eps"}
     assert set(train_cli.HELP) <= both
 
@@ -278,4 +414,4 @@ def test_a_machine_and_its_versions_are_described_wherever(monkeypatch):
 def test_two_seeds_are_one_too_many(tmp_path):
     chosen, _ = settings("lm", "--folder", tmp_path)
     with pytest.raises(ValueError, match="the same seed, got 0 and 1"):
-        run.perform("lm", RECIPES["lm"], chosen, train_cli.TrainConfig(seed=1), tmp_path, command="")
+        run.perform("lm", RECIPES["lm"], chosen, TrainConfig(seed=1), tmp_path, command="")

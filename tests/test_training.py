@@ -14,14 +14,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
-from support import assert_raises, close, error_table, make, make_ids, seeded
+from accelerate.state import PartialState
+from support import close, make, make_ids, seeded
 
 from tutorial_lib import checkpoints, run_state
 from tutorial_lib.checkpoints import load_weights
 from tutorial_lib.layers import LayerConfig
 from tutorial_lib.run_state import Run
+from tutorial_lib.settings import TrainConfig
 from tutorial_lib.tasks import TranslationTask, mean_loss
-from tutorial_lib.training import TrainConfig, accumulate_gradients, cross_entropy_sum, shares, train
+from tutorial_lib.training import accumulate_gradients, cross_entropy_sum, shares, train
 from tutorial_lib.transformer import Transformer, TransformerConfig
 
 CONFIG = TrainConfig(
@@ -198,7 +200,7 @@ def test_another_run_does_not_go_on_in_this_folder(tmp_path, change, says):
 
 def test_other_data_do_not_go_on_in_this_folder(tmp_path):
     go(tmp_path)
-    with pytest.raises(ValueError, match="holds another run: data"):
+    with pytest.raises(ValueError, match="holds another run: other training data; choose"):
         go(tmp_path, task=make_task(22))
 
 
@@ -425,6 +427,7 @@ def test_tensorboard_gets_every_update_once_although_the_run_was_stopped(tmp_pat
         go(tmp_path, task=task, tensorboard=True)
 
     assert processes.run(killed) == -signal.SIGKILL
+    time.sleep(1.1)  # TensorBoard orders files by the second of their beginning
     _, run = go(tmp_path, tensorboard=True)
     (folder,) = {path.parent for path in tmp_path.rglob("events.out.tfevents*")}
     events = EventAccumulator(str(folder))
@@ -444,22 +447,80 @@ def test_the_bar_shows_only_where_it_is_wanted(tmp_path, capsys):
     assert "12/12" in shown and "loss=" in shown
 
 
-@error_table(
-    [
-        ("updates", lambda: TrainConfig(updates=0), "updates"),
-        ("batch", lambda: TrainConfig(batch_size=0), "batch_size"),
-        ("pieces", lambda: TrainConfig(accumulation=0), "accumulation"),
-        ("evaluate", lambda: TrainConfig(evaluate_every=0), "evaluate_every"),
-        ("save", lambda: TrainConfig(save_every=0), "save_every"),
-        ("keep", lambda: TrainConfig(keep=0), "keep"),
-        ("schedule", lambda: TrainConfig(schedule="step"), "'step'"),
-        ("precision", lambda: TrainConfig(precision="int8"), "'int8'"),
-        ("smoothing", lambda: TrainConfig(label_smoothing=1.0), "label_smoothing"),
-        ("clip", lambda: TrainConfig(clip=-1.0), "clip and weight_decay must not be negative, got -1.0"),
-        ("decay", lambda: TrainConfig(weight_decay=-0.1), "-0.1"),
-        ("warm-up", lambda: TrainConfig(updates=5, warmup=6), "from 0 to 5 (updates), got 6"),
-        ("peak", lambda: TrainConfig(peak=-1.0), "peak must be positive"),
-    ]
-)
-def test_impossible_settings_are_refused(wrong, says):
-    assert_raises(wrong, says)
+def test_an_evaluation_that_is_no_number_stops_the_run(tmp_path):
+    """The last update has no loss of training after it that would show what it did to the weights."""
+    calls = iter([1.0, 0.9, 0.8, math.inf])
+    with pytest.raises(ValueError, match=r"evaluation after update 12 is inf: try a smaller peak"):
+        train(make_model(), make_task(), CONFIG, tmp_path, evaluate=lambda _: {"loss": next(calls)}, cpu=True)
+    assert load_weights(tmp_path / run_state.BEST)
+
+
+def test_two_runs_do_not_use_one_folder_at_a_time(whole, tmp_path):
+    said = tmp_path / "said"
+
+    def second():
+        try:
+            go(tmp_path / "run")
+        except ValueError as error:
+            said.write_text(str(error))
+
+    task = make_task()
+    loss = task.loss
+    task.loss = lambda *a: (said.exists() or processes.run(second), loss(*a))[1]
+    model, _ = go(tmp_path / "run", task=task)
+    assert said.read_text() == f"{tmp_path / 'run'}: another run is using it"
+    assert equal(weights(model), whole[0])
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"best.safetensors", "checkpoints"}
+
+
+def test_without_locks_a_run_does_without(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_state, "fcntl", None)
+    assert equal(weights(go(tmp_path)[0]), whole[0])
+
+
+def test_what_else_makes_it_another_run_is_asked_too(tmp_path):
+    about = {"heads": 2, "held_out": "a" * 64}
+    go(tmp_path, about=about)
+    with pytest.raises(
+        ValueError, match=r"another run: heads 2 \(now 4\), other validation or test data; choose"
+    ):
+        go(tmp_path, about={"heads": 4, "held_out": "b" * 64})
+    with pytest.raises(ValueError, match=r"heads 2 \(now None\)"):
+        go(tmp_path)
+    assert go(tmp_path, about=about)[1].updates == 12
+
+
+def test_another_model_is_refused_in_words(tmp_path):
+    go(tmp_path)
+    layer = LayerConfig(12, 2, 16, norm="pre")
+    wider = seeded(Transformer, TransformerConfig(20, 20, layer, encoder_layers=1, decoder_layers=1))
+    with pytest.raises(ValueError, match=r"holds a run of another model: .* must have the shape"):
+        train(wider, make_task(), CONFIG, tmp_path, cpu=True)
+
+
+def test_a_run_goes_on_on_the_kind_of_device_it_began_on(tmp_path, monkeypatch):
+    go(tmp_path)
+    monkeypatch.setattr(Accelerator, "device", property(lambda self: torch.device("meta")))
+    with pytest.raises(ValueError, match=r"device 'cpu' \(now 'meta'\)"):
+        go(tmp_path)
+
+
+def test_a_second_precision_in_one_process_is_refused_before_anything_is_written(tmp_path):
+    go(tmp_path / "a")
+    with pytest.raises(
+        ValueError, match=r"precision must be 'no' as in the first run .*, got 'bf16'; start Python"
+    ):
+        go(tmp_path / "b", TrainConfig(**{**vars(CONFIG), "precision": "bf16"}))
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_card_in_use_cannot_be_left_alone_any_more(tmp_path, monkeypatch):
+    go(tmp_path / "a")
+    monkeypatch.setitem(PartialState._shared_state, "device", torch.device("meta"))
+    with pytest.raises(ValueError, match=r"cpu must be False, .* used meta; start Python again"):
+        go(tmp_path / "b")
+
+
+def test_logits_and_targets_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"got \(2, 3, 5\) and \(3, 2\)"):
+        cross_entropy_sum(make(2, 3, 5), make_ids(3, 2, low=0, high=5))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 PREFIX, ASIDE = "update-", ".aside-"
 MODEL, STATE, FACTS = "model.safetensors", "state.safetensors", "facts.json"
@@ -66,8 +66,24 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: cannot be read ({error})") from error
 
 
+def fit_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a model these weights.
+
+    Raises:
+        ValueError: if names or shapes are not the model's, which then stays as it is; the message names the first.
+    """
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if found != wanted:
+        odd = min(name for name in wanted | found if wanted.get(name) != found.get(name))
+        raise ValueError(
+            f"{odd} must have the shape {wanted.get(odd, '(none)')}, got {found.get(odd, '(none)')}"
+        )
+    model.load_state_dict(tensors)
+
+
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
-    """Write a checkpoint, then remove all but the newest `keep`.
+    """Write a checkpoint, then remove all but the newest `keep`; later ones, which must be damaged, go first.
 
     The files go into a folder whose name no reader looks at; they and the folder
     are forced to the disk; one rename makes them a checkpoint. Whoever stops the
@@ -88,17 +104,19 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> P
     aside = folder / f"{ASIDE}{target.name}"
     aside.mkdir()
     files = {MODEL: _packed(checkpoint.model), STATE: _packed(checkpoint.state)}
-    facts = {
+    content = {
         "update": checkpoint.update,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "facts": checkpoint.facts,
     }
-    files[FACTS] = json.dumps(facts, ensure_ascii=False).encode("utf-8")
+    own = {"sha256": _json_checksum(content), "content": content}
+    files[FACTS] = json.dumps(own, ensure_ascii=False).encode("utf-8")
     for name, data in files.items():
         _write_through(aside / name, data)
     _sync_folder(aside)
-    if target.exists():  # damaged, and passed over when this run resumed
-        shutil.rmtree(target)
+    for path in _found(folder):
+        if _update(path) >= checkpoint.update:  # damaged, and passed over when this run resumed
+            shutil.rmtree(path)
     os.rename(aside, target)
     _sync_folder(folder)
     for old in _found(folder)[keep:]:
@@ -122,20 +140,34 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def _found(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob(f"{PREFIX}*") if path.is_dir()), reverse=True)
+    paths = (path for path in folder.glob(f"{PREFIX}*") if path.is_dir() and _update(path) >= 0)
+    return sorted(paths, key=_update, reverse=True)
+
+
+def _update(path: Path) -> int:
+    number = path.name.removeprefix(PREFIX)
+    return int(number) if number.isdecimal() else -1  # somebody's copy, such as "update-00000012 old"
 
 
 def _read(path: Path) -> Checkpoint:
     try:
-        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
-        for name, expected in facts["sha256"].items():
+        own = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        content = own["content"]
+        if _json_checksum(content) != own["sha256"]:
+            raise ValueError(f"{path / FACTS}: its checksum is not the one it was written with")
+        for name in (MODEL, STATE):
+            expected = content["sha256"][name]
             if hashlib.sha256((path / name).read_bytes()).hexdigest() != expected:
                 raise ValueError(f"{path / name}: its checksum is not the one it was written with")
         return Checkpoint(
-            facts["update"], load_weights(path / MODEL), load_weights(path / STATE), facts["facts"]
+            content["update"], load_weights(path / MODEL), load_weights(path / STATE), content["facts"]
         )
-    except (OSError, KeyError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _json_checksum(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _packed(tensors: dict[str, Tensor]) -> bytes:

@@ -8,8 +8,19 @@ AREAS = {"teach": "exercises and grading", "train": "translation, classification
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Hand the arguments to the area that they name; each area imports only what it needs."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    """Hand the arguments to the area that they name; return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end a run
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; the same command goes on where it was stopped\n")
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    # Each area imports only what it needs; torch takes seconds.
     area = arguments[0] if arguments else ""
     if area == "train":
         from tutorial_lib import train_cli

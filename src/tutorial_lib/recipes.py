@@ -15,8 +15,8 @@ from tutorial_lib.corpora import Corpus, Labelled, Pair
 from tutorial_lib.data import book_corpus
 from tutorial_lib.decoder_only import DecoderOnly, DecoderOnlyConfig
 from tutorial_lib.encoder_only import EncoderOnlyConfig
-from tutorial_lib.layers import LayerConfig
 from tutorial_lib.seeding import seeded
+from tutorial_lib.settings import NSMC, Settings
 from tutorial_lib.splits import Split, comparable, sample, split
 from tutorial_lib.tasks import ClassificationTask, LanguageTask, TranslationTask, accuracy, mean_loss
 from tutorial_lib.text_classifier import TextClassifier
@@ -27,48 +27,8 @@ from tutorial_lib.transformer import Transformer, TransformerConfig
 from tutorial_lib.translating import corpus_scores, translate
 from tutorial_lib.validation import require_choice
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What to train on, and how large a model.
-
-    Attributes:
-        data:   a name, or the path of a file; see `translation`, `classifier` and `language_model`.
-        on_error: "raise" at the first bad row, or "skip" and count.
-        limit:  at most so many training rows, chosen by a hash of their text; 0 for all.
-        valid, test: rows or shares that are held out.
-        columns: of the source and target, or of text and label, in a file of your own.
-        labels: as a file of your own writes them.
-        source: language to translate from in Tatoeba's pairs, "ko" or "en".
-        vocabulary: number of SentencePiece's pieces.
-        width, heads, hidden, layers, dropout, norm: of the model, see `LayerConfig`.
-        block:  longest context of a language model.
-        max_length: longest translation, in pieces.
-        seed:   of the split and of the first weights.
-    """
-
-    data: str
-    on_error: str = "raise"
-    limit: int = 0
-    valid: float = 0.1
-    test: float = 0.1
-    columns: tuple[int, int] = (0, 1)
-    labels: tuple[str, ...] = ("0", "1")
-    source: str = "ko"
-    vocabulary: int = 300
-    width: int = 64
-    heads: int = 4
-    hidden: int = 128
-    layers: int = 2
-    dropout: float = 0.1
-    norm: str = "pre"
-    block: int = 64
-    max_length: int = 80
-    seed: int = 0
-
-    def layer(self) -> LayerConfig:
-        """Return the shape of the layers."""
-        return LayerConfig(self.width, self.heads, self.hidden, norm=self.norm, dropout=self.dropout)
+NAMED_REVIEWS = ("toy", *NSMC, "english")
+NEEDED_TO = {"valid": "choose the best weights", "test": "measure them"}
 
 
 @dataclass(frozen=True)
@@ -81,6 +41,7 @@ class Prepared:
         evaluate: measures of the validation rows.
         report: measures of the test rows, once, at the end.
         pieces: cuts text into ids and puts it together again.
+        held_out: checksum of the validation and test rows.
         about:  origin and licence of the data, rows left out, sizes of the parts, number of parameters.
     """
 
@@ -89,6 +50,7 @@ class Prepared:
     evaluate: Callable[[nn.Module], dict]
     report: Callable[[nn.Module], dict]
     pieces: sentencepiece.SentencePieceProcessor
+    held_out: str
     about: dict = field(default_factory=dict)
 
 
@@ -125,9 +87,9 @@ def translation(settings: Settings) -> Prepared:
     if settings.data == "toy":
         corpus = Corpus(toy_pairs(), "toy pairs of this library", "MIT")
     elif settings.data == "tatoeba":
-        corpus = corpora.tatoeba(source=settings.source, on_error=settings.on_error)
+        corpus = corpora.tatoeba(source=settings.source, on_error=settings.bad_rows)
     else:
-        corpus = corpora.pairs(settings.data, columns=settings.columns, on_error=settings.on_error)
+        corpus = corpora.pairs(settings.data, columns=settings.columns, on_error=settings.bad_rows)
     parts = _limited(
         split(corpus.rows, valid=settings.valid, test=settings.test, seed=settings.seed), settings
     )
@@ -149,7 +111,13 @@ def translation(settings: Settings) -> Prepared:
         return {**corpus_scores(guesses, [r.target for r in parts.test]), "examples": shown}
 
     return Prepared(
-        model, task(parts.train), _perplexity(valid), report, pieces, _about(corpus, parts, model)
+        model,
+        task(parts.train),
+        _perplexity(valid),
+        report,
+        pieces,
+        parts.held_out(),
+        _about(corpus, parts, model),
     )
 
 
@@ -181,10 +149,9 @@ def classifier(settings: Settings) -> Prepared:
         right = sum(guess == r.label for guess, r in zip(guesses, parts.test, strict=True))
         return {"accuracy": accuracy(test, model), "bag_of_words_accuracy": right / len(parts.test)}
 
-    return Prepared(model, task(parts.train), evaluate, report, pieces, _about(corpus, parts, model))
-
-
-NAMED_REVIEWS = ("toy", "nsmc", "nsmc-small", "english")
+    return Prepared(
+        model, task(parts.train), evaluate, report, pieces, parts.held_out(), _about(corpus, parts, model)
+    )
 
 
 def _classes(settings: Settings) -> int:
@@ -193,21 +160,27 @@ def _classes(settings: Settings) -> int:
 
 def _labelled_parts(settings: Settings) -> tuple[Corpus[Labelled], Split[Labelled]]:
     shares = {"valid": settings.valid, "seed": settings.seed}
-    if settings.data in ("nsmc", "nsmc-small"):
+    if settings.data in NSMC:
         size = "full" if settings.data == "nsmc" else "small"
-        corpus, test = corpora.nsmc("train", size=size), corpora.nsmc("test", size=size)
+        corpus, test = (
+            corpora.nsmc(part, size=size, on_error=settings.bad_rows) for part in ("train", "test")
+        )
         known = {comparable(row.text) for row in test.rows}
         rows = [row for row in corpus.rows if comparable(row.text) not in known]
-        skipped = {**corpus.skipped, "also in the test": len(corpus.rows) - len(rows)}
+        skipped = {
+            **corpus.skipped,
+            "also in the test": len(corpus.rows) - len(rows),
+            **{f"{kind} in the test": count for kind, count in test.skipped.items()},
+        }
         parts = split(rows, test=0, **shares)
         return replace(corpus, skipped=skipped), replace(parts, test=test.rows)
     if settings.data == "toy":
         corpus = Corpus(toy_reviews(), "toy reviews of this library", "MIT")
     elif settings.data == "english":
-        corpus = corpora.english_reviews(on_error=settings.on_error)
+        corpus = corpora.english_reviews(on_error=settings.bad_rows)
     else:
         corpus = corpora.labelled(
-            settings.data, columns=settings.columns, labels=settings.labels, on_error=settings.on_error
+            settings.data, columns=settings.columns, labels=settings.labels, on_error=settings.bad_rows
         )
     return corpus, split(corpus.rows, test=settings.test, **shares)
 
@@ -222,7 +195,7 @@ def language_model(settings: Settings) -> Prepared:
         rows = book_corpus("train") + book_corpus("heldout")
         corpus = Corpus(rows, "sentences of this book", "CC BY 4.0")
     else:
-        corpus = corpora.plain_text(settings.data, on_error=settings.on_error)
+        corpus = corpora.plain_text(settings.data, on_error=settings.bad_rows)
     parts = _limited(
         split(corpus.rows, valid=settings.valid, test=settings.test, seed=settings.seed), settings
     )
@@ -241,27 +214,42 @@ def language_model(settings: Settings) -> Prepared:
     def report(model: nn.Module) -> dict:
         loss = mean_loss(test, model)
         bits = loss * test.weight(range(len(test.lengths))) / math.log(2)
-        return {"loss": loss, "perplexity": math.exp(loss), "bits_per_character": bits / characters}
+        return {"loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits / characters}
 
     return Prepared(
-        model, task(parts.train), _perplexity(valid), report, pieces, _about(corpus, parts, model)
+        model,
+        task(parts.train),
+        _perplexity(valid),
+        report,
+        pieces,
+        parts.held_out(),
+        _about(corpus, parts, model),
     )
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss); infinite where no float is large enough."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
 
 
 def _perplexity(valid: Task) -> Callable[[nn.Module], dict]:
     def evaluate(model: nn.Module) -> dict:
         loss = mean_loss(valid, model)
-        return {"loss": loss, "perplexity": math.exp(loss)}
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
     return evaluate
 
 
 def _limited(parts: Split, settings: Settings) -> Split:
-    if settings.limit < 0:
-        raise ValueError(f"limit must be 0 (no limit) or more, got {settings.limit}")
-    for name in ("valid", "test"):
+    for name, purpose in NEEDED_TO.items():
         if not getattr(parts, name):
-            raise ValueError(f"no row is left for {name}: give more data, or a larger share")
+            raise ValueError(
+                f"a run needs rows to {purpose}, got none with {name} = {getattr(settings, name)!r}: "
+                "give more data, or a larger share"
+            )
     if not settings.limit:
         return parts
     return replace(parts, train=sample(parts.train, settings.limit, seed=settings.seed))

@@ -13,15 +13,18 @@ from pathlib import Path
 import sentencepiece
 import torch
 
-from tutorial_lib.checkpoints import load_weights, write_atomically, write_json
+from tutorial_lib.checkpoints import fit_weights, load_weights, write_atomically, write_json
 from tutorial_lib.decoder_only import DecoderOnly
-from tutorial_lib.recipes import Prepared, Settings, build_model
+from tutorial_lib.recipes import Prepared, build_model
 from tutorial_lib.run_state import BEST, Run
+from tutorial_lib.settings import Settings, TrainConfig
 from tutorial_lib.text_classifier import TextClassifier
-from tutorial_lib.training import TrainConfig, train
+from tutorial_lib.training import train
 from tutorial_lib.transformer import Transformer
 
 RESULTS, PIECES = "results.json", "pieces.model"
+# Checksums stand for the rows, whatever file they came from; how long a translation may be matters to the report alone.
+NOT_ASKED = ("data", "on_error", "max_length")
 PACKAGES = ("tutorial-lib", "torch", "accelerate", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -51,7 +54,8 @@ def perform(
         lines for a person to read; none on processes other than the first.
 
     Raises:
-        ValueError: if data or settings cannot be used, or the folder holds another run.
+        ValueError: if data or settings cannot be used, the folder holds another run, or one is writing there.
+        OSError: if the folder cannot be written.
     """
     from accelerate import PartialState
 
@@ -61,21 +65,25 @@ def perform(
         )
     prepared = recipe(settings)
     process = PartialState(cpu=cpu)
-    if process.is_main_process:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / PIECES, prepared.pieces.serialized_model_proto())
     run = train(
         prepared.model,
         prepared.task,
         config,
         folder,
         evaluate=prepared.evaluate,
+        about={
+            "job": job,
+            **{name: value for name, value in asdict(settings).items() if name not in NOT_ASKED},
+            "held_out": prepared.held_out,
+        },
         progress=progress,
         tensorboard=tensorboard,
         cpu=cpu,
     )
     lines = []
     if process.is_main_process:
+        # Not before: the folder may have turned out to hold another run.
+        write_atomically(folder / PIECES, prepared.pieces.serialized_model_proto())
         prepared.model.load_state_dict(load_weights(folder / BEST))
         prepared.model.eval()
         measures = prepared.report(prepared.model)
@@ -128,15 +136,12 @@ def load_run(
         model, weights = build_model(job, settings, pieces.vocab_size()), load_weights(folder / BEST)
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{folder}: the run cannot be loaded ({error})") from error
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if found != wanted:
-        odd = min(name for name in wanted | found if wanted.get(name) != found.get(name))
+    try:
+        fit_weights(model, weights)
+    except ValueError as error:
         raise ValueError(
-            f"{folder}: the weights do not fit what {RESULTS} and {PIECES} describe: {odd} must have the "
-            f"shape {wanted.get(odd, '(none)')}, got {found.get(odd, '(none)')}"
-        )
-    model.load_state_dict(weights)
+            f"{folder}: the weights do not fit what {RESULTS} and {PIECES} describe: {error}"
+        ) from error
     return model.eval(), pieces
 
 

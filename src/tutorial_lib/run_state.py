@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from torch import nn
 
 from tutorial_lib.checkpoints import (
     Checkpoint,
+    fit_weights,
     load_checkpoint,
     optimizer_state,
     optimizer_tensors,
@@ -20,10 +23,41 @@ from tutorial_lib.checkpoints import (
     save_weights,
 )
 
+try:
+    import fcntl
+except ImportError:  # Windows has none; there nothing keeps two runs out of one folder
+    fcntl = None
+
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 CHECKPOINTS, BEST = "checkpoints", "best.safetensors"
+CHECKSUMS = {"data": "other training data", "held_out": "other validation or test data"}
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder of a run, and keep other runs out of it while this one writes there.
+
+    The lock lies on the folder itself: it leaves no file, and ends with the process, however that ends.
+
+    Raises:
+        ValueError: if another run is using the folder.
+        OSError: if the folder cannot be made.
+    """
+    (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"{folder}: another run is using it") from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @dataclass
@@ -72,7 +106,8 @@ class RunState:
         """Take up the newest intact checkpoint, if there is one; return the run so far.
 
         Raises:
-            ValueError: if the folder holds a run with another identity; the message names the differences.
+            ValueError: if the folder holds a run with another identity (the message names the differences),
+                or of another model.
         """
         found, problems = load_checkpoint(self.folder / CHECKPOINTS)
         if found is None:
@@ -80,9 +115,15 @@ class RunState:
         theirs, ours = found.facts["identity"], self.identity
         other = {k: (theirs.get(k), ours.get(k)) for k in theirs | ours if theirs.get(k) != ours.get(k)}
         if other:
-            says = ", ".join(f"{name} {was!r} (now {now!r})" for name, (was, now) in sorted(other.items()))
+            says = ", ".join(
+                CHECKSUMS.get(name) or f"{name} {was!r} (now {now!r})"
+                for name, (was, now) in sorted(other.items())
+            )
             raise ValueError(f"{self.folder} holds another run: {says}; choose another folder or remove it")
-        self.plain_model.load_state_dict(found.model)
+        try:
+            fit_weights(self.plain_model, found.model)
+        except ValueError as error:
+            raise ValueError(f"{self.folder} holds a run of another model: {error}") from error
         self.optimizer.load_state_dict(optimizer_state(found.state, self.optimizer.state_dict()))
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(found.facts["scaler"])
@@ -111,7 +152,6 @@ class RunState:
     def save_best(self) -> None:
         """Write the weights as they are now, as the best so far."""
         if self.accelerator.is_main_process:
-            self.folder.mkdir(parents=True, exist_ok=True)
             save_weights(self.folder / BEST, self.plain_model.state_dict())
 
     def measure(self, evaluate: Callable[[nn.Module], dict[str, float]]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ class Split(Generic[Row]):
     train: list[Row]
     valid: list[Row]
     test: list[Row]
+
+    def held_out(self) -> str:
+        """Return a checksum of the rows for validation and for the test."""
+        return hashlib.sha256(json.dumps([self.valid, self.test]).encode()).hexdigest()
 
 
 def comparable(text: str) -> str:
@@ -98,9 +103,20 @@ def sample(rows: Sequence[Row], size: int, *, seed: int = 0) -> list[Row]:
     return [rows[index] for index in sorted(chosen)]
 
 
-def _count(name: str, wanted: float | int, total: int) -> int:
-    if isinstance(wanted, bool) or wanted < 0 or (isinstance(wanted, float) and wanted >= 1):
+def require_part(name: str, wanted: float | int) -> None:
+    """Expect a number of rows, or a share of them.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    share = isinstance(wanted, float) and 0 <= wanted < 1
+    rows = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0
+    if not (share or rows):
         raise ValueError(f"{name} must be a number of rows, or a share from 0 to below 1, got {wanted!r}")
+
+
+def _count(name: str, wanted: float | int, total: int) -> int:
+    require_part(name, wanted)
     return round(wanted * total) if isinstance(wanted, float) else wanted
 
 

@@ -10,10 +10,10 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from tutorial_lib.recipes import RECIPES, Settings
+from tutorial_lib.recipes import RECIPES
 from tutorial_lib.run import perform
 from tutorial_lib.schedules import SCHEDULES
-from tutorial_lib.training import PRECISIONS, TrainConfig
+from tutorial_lib.settings import AT_BAD_ROWS, PRECISIONS, SOURCES, Settings, TrainConfig
 
 NEEDED = ("accelerate", "safetensors", "tqdm", "sacrebleu")
 DEFAULTS = {
@@ -30,12 +30,13 @@ ONLY = {
 }  # fmt: skip
 HELP = {
     "data": "a name ({names}) or the path of a file ({file})",
-    "on_error": "at a bad row of the data: stop and name it, or leave it out and count it",
+    "on_error": "at a bad row of the data: raise stops and names it, skip leaves it out and counts it; "
+    "auto is skip for nsmc, whose files have empty rows, and raise for others",
     "limit": "use at most so many training rows, 0 for all",
     "valid": "rows (7) or share (0.1) for choosing the best weights",
     "test": "rows (7) or share (0.1) for the measures at the end",
     "columns": "columns of the file, counted from 0",
-    "labels": "labels as the file writes them",
+    "labels": "labels as the file writes them, strings in a configuration file; a header line needs --on-error skip",
     "source": "language to translate from (Tatoeba)",
     "vocabulary": "number of SentencePiece's pieces",
     "width": "width of the model, D",
@@ -52,7 +53,7 @@ HELP = {
     "accumulation": "pieces in which a process computes its share of a batch, to save memory",
     "schedule": "of the learning rate after its warm-up",
     "peak": "highest learning rate",
-    "warmup": "updates until the peak",
+    "warmup": "updates until the peak; without it no more than there are updates",
     "label_smoothing": "share of the target spread over all ids",
     "clip": "largest norm of the gradient, 0 for no limit",
     "weight_decay": "of AdamW",
@@ -67,7 +68,7 @@ NAMES = {
     "lm": ("book", "a sentence a line"),
 }
 CHOICES = {
-    "on_error": ("raise", "skip"), "norm": ("post", "pre"), "source": ("ko", "en"),
+    "on_error": AT_BAD_ROWS, "norm": ("post", "pre"), "source": SOURCES,
     "schedule": SCHEDULES, "precision": PRECISIONS,
 }  # fmt: skip
 EXAMPLES = """examples:
@@ -160,20 +161,19 @@ def from_file(path: Path, job: str) -> dict[str, object]:
         name = written.replace("-", "_")
         if name not in known:
             raise ValueError(f"{path}: {written!r} is no setting of {job}; there are {', '.join(known)}")
-        default = known[name]
-        kinds = (
-            (float, int)
-            if isinstance(default, float)
-            else (list,)
-            if isinstance(default, tuple)
-            else type(default)
-        )
-        if isinstance(value, bool) or not isinstance(value, kinds):
+        default = list(known[name]) if isinstance(known[name], tuple) else known[name]
+        if not _alike(value, default):
             raise ValueError(f"{path}: {written} must be like {default!r}, got {value!r}")
         if name in CHOICES and value not in CHOICES[name]:
             raise ValueError(f"{path}: {written} must be one of {', '.join(CHOICES[name])}, got {value!r}")
         settings[name] = tuple(value) if isinstance(value, list) else value
     return settings
+
+
+def _alike(value: object, default: object) -> bool:
+    if isinstance(default, list):
+        return isinstance(value, list) and all(_alike(one, default[0]) for one in value)
+    return type(value) in ((float, int) if isinstance(default, float) else (type(default),))
 
 
 def chosen(arguments: argparse.Namespace) -> tuple[Settings, TrainConfig]:
@@ -186,6 +186,8 @@ def chosen(arguments: argparse.Namespace) -> tuple[Settings, TrainConfig]:
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     filed = from_file(arguments.config, arguments.job) if arguments.config else {}
     values = {**options(arguments.job), **filed, **given}
+    if "warmup" not in filed | given:
+        values["warmup"] = min(values["warmup"], values["updates"])
     return tuple(
         cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
         for cls in (Settings, TrainConfig)
@@ -216,8 +218,10 @@ def main(argv: list[str]) -> int:
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
-        return 130
+    except OSError as error:
+        clash = isinstance(error, (FileExistsError, NotADirectoryError))
+        why = "a file is where a folder must be" if clash else error.strerror or error
+        sys.stderr.write(f"{error.filename or arguments.folder}: cannot be used ({why})\n")
+        return 2
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

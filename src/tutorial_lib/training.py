@@ -11,7 +11,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,77 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tutorial_lib.batches import endless_batches
-from tutorial_lib.run_state import Run, RunState
-from tutorial_lib.schedules import SCHEDULES, learning_rate
+from tutorial_lib.run_state import Run, RunState, alone_in
+from tutorial_lib.schedules import learning_rate
 from tutorial_lib.seeding import seeded
-from tutorial_lib.validation import require_choice, require_positive, require_probability
+from tutorial_lib.settings import TrainConfig
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-
-PRECISIONS = ("no", "bf16", "fp16")
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Everything that decides what a run learns, beside its model and its data.
-
-    Attributes:
-        updates: how often the weights change.
-        batch_size: rows in one update, over all processes and pieces together.
-        accumulation: pieces in which one process computes its share, to save memory.
-        schedule, peak, warmup: of the learning rate, see `learning_rate`.
-        label_smoothing: share of the target that is spread over all ids (Vaswani et al. 2017, section 5.4).
-        clip: largest norm of the gradient; 0 for no limit.
-        weight_decay: of AdamW (Loshchilov & Hutter 2019).
-        betas, eps: of Adam (Vaswani et al. 2017, section 5.3).
-        precision: "no", "bf16" or "fp16".
-        seed: of the order of the data and of dropout.
-        evaluate_every, save_every: updates between evaluations, and between checkpoints.
-        keep: number of checkpoints that stay.
-
-    Raises:
-        ValueError: if a number or name is impossible.
-    """
-
-    updates: int = 200
-    batch_size: int = 32
-    accumulation: int = 1
-    schedule: str = "cosine"
-    peak: float = 1e-3
-    warmup: int = 20
-    label_smoothing: float = 0.0
-    clip: float = 1.0
-    weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.98)
-    eps: float = 1e-9
-    precision: str = "no"
-    seed: int = 0
-    evaluate_every: int = 100
-    save_every: int = 100
-    keep: int = 2
-
-    def __post_init__(self) -> None:
-        require_positive(
-            updates=self.updates,
-            batch_size=self.batch_size,
-            accumulation=self.accumulation,
-            evaluate_every=self.evaluate_every,
-            save_every=self.save_every,
-            keep=self.keep,
-        )
-        require_choice("schedule", self.schedule, SCHEDULES)
-        require_choice("precision", self.precision, PRECISIONS)
-        require_probability("label_smoothing", self.label_smoothing)
-        if self.clip < 0 or self.weight_decay < 0:
-            raise ValueError(
-                f"clip and weight_decay must not be negative, got {self.clip} and {self.weight_decay}"
-            )
-        learning_rate(1, self.updates, schedule=self.schedule, peak=self.peak, warmup=self.warmup)
-
-    def identity(self) -> dict:
-        """Return what a resumed run must have in common with the one that was stopped."""
-        return {name: value for name, value in asdict(self).items() if name not in ("save_every", "keep")}
 
 
 class Task(Protocol):
@@ -123,7 +58,14 @@ def cross_entropy_sum(
         targets: (...), ids.
         smoothing: e
         ignore:  an id that is no target, such as padding.
+
+    Raises:
+        ValueError: if the shapes do not fit.
     """
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"logits must have the targets' shape and V behind it, got {tuple(logits.shape)} and {tuple(targets.shape)}"
+        )
     return F.cross_entropy(
         logits.flatten(0, -2),  # (B, T, V) -> (B T, V)
         targets.flatten(),
@@ -169,6 +111,7 @@ def train(
     folder: Path,
     *,
     evaluate: Callable[[nn.Module], dict[str, float]] | None = None,
+    about: dict | None = None,
     progress: bool = False,
     tensorboard: bool = False,
     cpu: bool = False,
@@ -186,6 +129,7 @@ def train(
         config: see `TrainConfig`.
         folder: for checkpoints, the best weights and TensorBoard's files.
         evaluate: measures the model in evaluation mode, on the first process; "loss" chooses the best weights.
+        about:  what else makes this run another one, such as the model's settings; as JSON can hold it.
         progress: show a bar on the first process.
         tensorboard: write measures for TensorBoard.
         cpu:    leave graphics cards alone.
@@ -194,11 +138,15 @@ def train(
         see `Run`.
 
     Raises:
-        ValueError: if the folder holds another run, or the loss is no longer a number.
+        ValueError: if the folder holds another run or another process trains in it, if the loss is no longer a
+            number, or if this process has trained with another precision or on a graphics card that is now to
+            be left alone.
+        OSError: if the folder cannot be written.
     """
     from accelerate import Accelerator
     from tqdm import tqdm
 
+    _require_same_process_wide(config.precision, cpu)
     accelerator = Accelerator(
         cpu=cpu,
         mixed_precision=config.precision,
@@ -213,9 +161,18 @@ def train(
         weight_decay=config.weight_decay,
     )
     wrapped, optimizer = accelerator.prepare(model, optimizer)
-    identity = {**config.identity(), "data": task.fingerprint(), "processes": accelerator.num_processes}
+    identity = {
+        **config.identity(),
+        **(about or {}),
+        "data": task.fingerprint(),
+        "processes": accelerator.num_processes,
+        # Each kind of device draws its own random numbers: the run would not end as one that nobody stopped.
+        "device": accelerator.device.type,
+    }
     state = RunState(accelerator, wrapped, optimizer, folder, identity, keep=config.keep)
-    with seeded(config.seed, accelerator.process_index):
+    # The first process alone writes.
+    alone = alone_in(folder) if accelerator.is_main_process else contextlib.nullcontext()
+    with alone, seeded(config.seed, accelerator.process_index):
         run = state.resume()
         if tensorboard:
             accelerator.init_trackers("", init_kwargs={"tensorboard": {"purge_step": run.updates + 1}})
@@ -249,6 +206,24 @@ def train(
     return run
 
 
+def _require_same_process_wide(precision: str, cpu: bool) -> None:
+    from accelerate.state import AcceleratorState, is_initialized
+
+    # Accelerate fixes both at the first run of a process and has no way back that it calls public.
+    if not is_initialized():
+        return
+    before = AcceleratorState()
+    if precision != before.mixed_precision:
+        raise ValueError(
+            f"precision must be {before.mixed_precision!r} as in the first run of this Python process, "
+            f"got {precision!r}; start Python again"
+        )
+    if cpu and before.device.type != "cpu":
+        raise ValueError(
+            f"cpu must be False, for the first run of this Python process used {before.device}; start Python again"
+        )
+
+
 def _update(accelerator, model, optimizer, task, rows, config: TrainConfig, rate: float) -> float:
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -264,6 +239,11 @@ def _remember(run: Run, measures: dict, state: RunState) -> None:
     entry = {"update": run.updates, "train_loss": sum(run.losses) / len(run.losses), **measures}
     run.history.append(entry)
     run.losses = []
+    if not math.isfinite(entry.get("loss", 0.0)):
+        raise ValueError(
+            f"the loss of the evaluation after update {run.updates} is {entry['loss']}: "
+            "try a smaller peak or more warm-up"
+        )
     if "loss" in entry and entry["loss"] < run.best.get("loss", math.inf):
         run.best = entry
         state.save_best()
