@@ -115,6 +115,8 @@ def test_rotary_computes_again_whatever_it_has_seen_before(mode):
             assert torch.equal(rotary.rotate(x, positions), apply_rotary(x, positions))
             assert torch.equal(rotary.rotate(x[:1], positions), apply_rotary(x[:1], positions))
             assert torch.equal(rotary.rotate(single, positions), apply_rotary(single, positions))
+        for positions in (one, other):  # nothing else differs
+            assert torch.equal(rotary.rotate(x, positions), apply_rotary(x, positions))
         one[0, 1] = 11
         assert torch.equal(rotary.rotate(single, one), apply_rotary(single, one))
         with pytest.raises(ValueError):
