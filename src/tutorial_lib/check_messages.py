@@ -59,7 +59,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "padding": (
         "Padding changes the result in {mode}: with {extra} padding tokens appended, {place} changes "
         "by up to {largest:.2g}.",
-        "{mode}에서 패딩이 결과를 바꿉니다. 패딩 토큰 {extra}개를 붙이면 {place}이(가) 최대 "
+        "{mode}에서 패딩이 결과를 바꿉니다. 패딩 토큰 {extra}개를 붙이면 {place}의 값이 최대 "
         "{largest:.2g}만큼 바뀝니다.",
     ),
     "place_position": ("output {position}", "{position}번 출력"),
@@ -87,15 +87,15 @@ MESSAGES: dict[str, tuple[str, str]] = {
     ),
     "rows_empty": (
         "{place} may attend to nothing, but its weights sum to {value:.4g}, not to 0.",
-        "{place}은(는) 볼 수 있는 키가 없는데 가중치 합이 0이 아니라 {value:.4g}입니다.",
+        "{place}에는 볼 수 있는 키가 없는데 가중치 합이 0이 아니라 {value:.4g}입니다.",
     ),
     "negative": (
         "{place} has the negative weight {value:.4g}.",
-        "{place}에 음수 가중치 {value:.4g}이(가) 있습니다.",
+        "{place}에 음수 가중치가 있습니다({value:.4g}).",
     ),
     "forbidden": (
         "{place} gives the weight {value:.4g} to a key that the mask forbids.",
-        "{place}이(가) 마스크로 가린 키에 가중치 {value:.4g}을(를) 줍니다.",
+        "{place}에서 마스크로 가린 키의 가중치가 {value:.4g}입니다.",
     ),
     "not_a_number": (
         "{place} has weights that are not finite.",

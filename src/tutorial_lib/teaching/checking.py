@@ -7,11 +7,15 @@ which is generated from the exercises' sources.
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
 import json
 import math
+import operator
 import os
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
 LANGUAGES = ("en", "ko")
@@ -28,18 +32,28 @@ COMMON = {
         "unanswered-part": "There is no answer to {name} yet.",
         "not-a-choice": "{name} must be one of {want}, but it is {got}.",
         "not-a-number": "{name} must be a number, but it is of type {got}.",
+        "too-few-digits": "{name}: give {digits} digits after the point.",
+        "wrong-kind": "{name} must be a {want}, but it is of type {got}.",
+        "nothing-returned": "{name} must be a {want}, but it is None; is `return` missing?",
+        "wrong-parameters": "{name} must take the arguments {want}, in this order.",
+        "input-changed": "{name} was changed in place; leave the inputs as they are.",
         "passed": "{name}: the tests pass.",
     },
     "ko": {
-        "not-a-tensor": "{name}은(는) torch.Tensor여야 하는데, 지금 타입은 {got}입니다.",
-        "wrong-dtype": "{name}의 dtype은 {want}이어야 하는데, 지금은 {got}입니다.",
-        "wrong-shape": "{name}의 모양은 {want}이어야 하는데, 지금은 {got}입니다.",
+        "not-a-tensor": "{name}의 타입은 torch.Tensor여야 하는데, 지금은 {got}입니다.",
+        "wrong-dtype": "{name}: dtype이 {want}인 텐서여야 하는데, 지금은 {got}입니다.",
+        "wrong-shape": "{name}: 모양이 {want}인 텐서여야 하는데, 지금은 {got}입니다.",
         "not-finite": "{name}에 NaN이나 무한대가 들어 있습니다.",
-        "not-these-results": "{name}의 반환값은 {want}이어야 하는데, 지금 돌려준 것은 {got}입니다.",
+        "not-these-results": "{name}에서 {want} 순서로 돌려주어야 하는데, 지금 돌려준 것은 {got}입니다.",
         "unanswered": "여기에 아직 답이 없습니다. 이 줄을 지우고 코드를 쓰세요.",
         "unanswered-part": "{name}에 아직 답이 없습니다.",
         "not-a-choice": "{name}에는 {want} 가운데 하나를 써야 하는데, 지금은 {got}입니다.",
         "not-a-number": "{name}에는 숫자를 써야 하는데, 지금 타입은 {got}입니다.",
+        "too-few-digits": "{name}: 소수점 아래 {digits}자리까지 쓰세요.",
+        "wrong-kind": "{name}: {want} 타입이어야 하는데, 지금은 {got} 타입입니다.",
+        "nothing-returned": "{name}: {want} 타입이어야 하는데, 지금은 None입니다. return을 빠뜨리지 않았나요?",
+        "wrong-parameters": "{name}: 인자를 {want} 순서로 받아야 합니다.",
+        "input-changed": "입력 {name}의 값이 바뀌었습니다. 입력은 그대로 두세요.",
         "passed": "{name}: 테스트를 통과했습니다.",
     },
 }
@@ -62,8 +76,8 @@ def digest(exercise: str, part: str, value: object) -> str:
 
 
 def normal(value: object) -> str:
-    """An answer in words as its digest was made: small letters, one space between words."""
-    return " ".join(str(value).lower().replace(",", " ").split())
+    """An answer in words as its digest was made: small letters of normal width, one space between words."""
+    return " ".join(unicodedata.normalize("NFKC", str(value)).lower().replace(",", " ").split())
 
 
 def seed(default: int) -> int:
@@ -134,6 +148,32 @@ class Test:
         if not bool(condition):
             self.fail(key)
 
+    def call(self, function: Callable, **arguments: object) -> object:
+        """What the reader's function returns for copies of these arguments, which it must leave as they are."""
+        import torch
+
+        given = {
+            name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+            for name, value in arguments.items()
+        }
+        try:
+            inspect.signature(function).bind(*given.values())
+        except TypeError:
+            self.fail("wrong-parameters", name=function.__name__, want=f"({', '.join(arguments)})")
+        value = function(*given.values())
+        for name, before in arguments.items():
+            same = torch.equal if isinstance(before, torch.Tensor) else operator.eq
+            if not same(before, given[name]):
+                self.fail("input-changed", name=name)
+        return value
+
+    def kind(self, value: object, wanted: type, name: str) -> None:
+        """Demand an object of Python's own: a list, a dict."""
+        if value is None:
+            self.fail("nothing-returned", name=name, want=wanted.__name__)
+        if not isinstance(value, wanted):
+            self.fail("wrong-kind", name=name, want=wanted.__name__, got=type(value).__name__)
+
     def results(self, value: object, names: Sequence[str], function: str) -> tuple:
         """Demand what `return a, b` gives: a tuple or list with as many results as there are names."""
         if not isinstance(value, tuple | list) or len(value) != len(names):
@@ -152,13 +192,16 @@ class Test:
         dtype: str = "float32",
         finite: bool = True,
     ) -> None:
-        """Demand a tensor, and no object that resembles one, of this dtype and shape and without NaN."""
+        """Demand a tensor, and no object that resembles one, of this dtype and shape and without NaN.
+
+        The dtype "float" is any with a point.
+        """
         import torch
 
         if type(value) is not torch.Tensor:
             self.fail("not-a-tensor", name=name, got=type(value).__name__)
         got = str(value.dtype).removeprefix("torch.")
-        if got != dtype:
+        if not (value.is_floating_point() if dtype == "float" else got == dtype):
             self.fail("wrong-dtype", name=name, want=dtype, got=got)
         if shape is not None and tuple(value.shape) != tuple(shape):
             self.fail("wrong-shape", name=name, want=tuple(shape), got=tuple(value.shape))
@@ -198,6 +241,8 @@ class Test:
             name: what the reader calls the answer, where that is not `part`.
         """
         name = name or part
+        if getattr(value, "ndim", None) == 0:  # a number of numpy or torch
+            value = value.item()
         if value is None or value is ... or (isinstance(value, str) and not value.strip()):
             self.fail("unanswered-part", name=name)
         if digits is None:
@@ -207,6 +252,8 @@ class Test:
         else:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 self.fail("not-a-number", name=name, got=type(value).__name__)
+            if isinstance(value, int):
+                value = max(-1e99, min(value, 1e99))  # no float is as large as 10**400
             if not math.isfinite(value):
                 self.fail("not-finite", name=name)
             step = 10.0**-digits
@@ -214,7 +261,17 @@ class Test:
         digests = [digest(self.exercise, part, text) for text in tried]
         if right in digests:
             return
-        self.fail(next((key for known, key in (wrong or {}).items() if known in digests), otherwise))
+        key = next((key for known, key in (wrong or {}).items() if known in digests), None)
+        if key is None and digits and self.rounds(value, part, right, digits):
+            self.fail("too-few-digits", name=name, digits=digits)
+        self.fail(key or otherwise)
+
+    def rounds(self, value: float, part: str, right: str, digits: int) -> bool:
+        """Whether a number is the right one, rounded to fewer digits after the point."""
+        kept = next((kept for kept in range(1, digits) if round(value, kept) == value), digits)
+        middle, half = round(value * 10**digits), 10 ** (digits - kept) // 2
+        near = range(middle - half, middle + half + 1)
+        return right in (digest(self.exercise, part, f"{n / 10**digits:.{digits}f}") for n in near)
 
     def passed(self) -> str:
         """The sentence that a visible test ends with."""
