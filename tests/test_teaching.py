@@ -152,6 +152,56 @@ def test_exercises_are_chosen_by_chapter_kind_difficulty_and_minutes(exercises):
         choose(exercises, Wanted(names=("05-nothing",)))
     with pytest.raises(ValueError, match="no exercise fits"):
         choose(exercises, Wanted(minutes=1))
+    with pytest.raises(ValueError, match="no kind is called 개념; there are concept, implement"):
+        choose(exercises, Wanted(kinds=("개념",)))
+    with pytest.raises(ValueError, match="no chapter with exercises is called 99; there are 01, 02"):
+        choose(exercises, Wanted(chapters=("99",)))
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--difficulty", "hard"], "no difficulty is called hard; there are 1, 2, 3"),
+        (["--deadline", "next Friday"], "the deadline must be like 2026-09-30 23:59, got 'next Friday'"),
+        (["--choose", "05-attend", "--points", "05-attend=-3"], "points must be numbers from 0 up"),
+        (["--choose", "05-attend", "--points", "05-attend=nan"], "points must be numbers from 0 up"),
+        (["--choose", "05-attend", "--points", "05-attend=many"], "--points takes NAME=NUMBER"),
+        (["--choose", "05-attend", "--private", "nowhere"], "05_scaled_dot_product_attention.md; there is no such"),
+        (["--choose", "05-attend", "--private", "."], "05_scaled_dot_product_attention.md; found no .md file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_assigned_is_refused_before_anything_is_written(
+    arguments, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.chdir(tmp_path)
+    exercises = ["--exercises", str(ROOT / "exercises")]
+    assert cli.main(["teach", "assign", "hw1", *arguments, *exercises]) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "hw1").exists()
+
+
+@pytest.mark.parametrize(
+    "name, text, said",
+    [
+        ("05_attention.md", "", "found 05_attention.md"),
+        (
+            "01_tokens_and_embeddings.md",
+            "",
+            "expected .* 05_scaled_dot_product_attention.md; found 01_tokens",
+        ),
+        ("05_scaled_dot_product_attention.md", "# Tests", "found none"),
+        (
+            "05_scaled_dot_product_attention.md",
+            ":::{exercise} attend\n:::\n\n```{code-cell}\n:ex: {role: hidden, points: -1}\npass\n```\n",
+            "attend: points must be a number from 0 up, got -1",
+        ),
+    ],
+)
+def test_private_tests_that_would_do_nothing_are_refused(name, text, said, exercises, tmp_path):
+    (tmp_path / name).write_text(text)
+    chapters = list(dict.fromkeys(exercise.set_name for exercise in exercises.values()))
+    with pytest.raises(ValueError, match=said):
+        collection.with_overlay([exercises["05-attend"]], tmp_path, chapters)
 
 
 def test_the_graders_notebook_checks_its_own_tests(sheet):

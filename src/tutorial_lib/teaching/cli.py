@@ -53,7 +53,7 @@ def make_assignment(arguments) -> None:
         names=split(arguments.choose),
         chapters=tuple(c.zfill(2) for c in split(arguments.chapters)),
         kinds=split(arguments.kinds),
-        difficulties=tuple(int(d) for d in split(arguments.difficulty)),
+        difficulties=tuple(int(d) if d.isdecimal() else d for d in split(arguments.difficulty)),
         minutes=arguments.minutes,
     )
     described = assign.build(
@@ -163,7 +163,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--deadline",
         default="",
-        help='shown to students as you write it; like "2026-09-30 23:59", late ones can be told',
+        help='like "2026-09-30 23:59"; shown to students as you write it',
     )
     one.add_argument("--language", choices=("en", "ko"), default="en")
     one.add_argument("--private", type=Path, help="folder with hidden tests of your own")
