@@ -323,7 +323,7 @@ def test_an_overlay_adds_hidden_tests_and_words_to_the_graders_version_alone(pla
     )
     assert list(read_overlay(private / "07_x.md")) == ["one"]
     source = read_set(planted)
-    (exercise,) = collection.with_overlay(list(source.exercises), private)
+    (exercise,) = collection.with_overlay(list(source.exercises), private, [source.name])
     assert exercise.points == 4 and exercise.messages["ours"] == "Ours."
     from dataclasses import replace
 

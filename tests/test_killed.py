@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from kind_files import ROOT, leftovers, plain, prepare, without_tests
 
-from tutorial_lib.teaching import report
+from tutorial_lib.teaching import kept
 from tutorial_lib.teaching.process import descendants
+from tutorial_lib.teaching.tables import read_csv
 
 pytestmark = [
     pytest.mark.slow,
@@ -117,7 +118,7 @@ def test_a_killed_run_leaves_nothing_running_and_goes_on_where_it_was(course, mo
     assert again.returncode == 0, again.stderr
     after = stored(target)
     assert len(after) == 6 and all(after[name] == kept for name, kept in before.items())
-    rows = report.read_csv(target / "grades.csv")
+    rows = read_csv(target / "grades.csv")
     points = [float(row["05-attend 마스크를 쓰는 어텐션"]) for row in rows]
     assert points == [6, 0, 6, 0, 6, 0] and {row["05-table 손으로 구하는 한 행"] for row in rows} == {"2.0"}
     assert not scratch.exists() and not leftovers()
@@ -132,7 +133,7 @@ def test_a_second_hand_in_without_its_tests_does_not_keep_the_first_ones_points(
     without_tests(book)
     (submissions / "kim.ipynb").write_text(json.dumps(book), encoding="utf-8")
     assert grade(target, submissions).returncode == 0
-    (result,) = report.results(target)
+    (result,) = kept.current(target)
     assert result["points"]["05-attend"] == 0 and "deleted-cells" in result["flags"]
 
 
@@ -147,6 +148,6 @@ def test_without_bubblewrap_it_refuses_in_a_sentence_and_unsafe_works_with_a_war
     assert refused.stderr.count("\n") == 1 and "--unsafe" in refused.stderr
     allowed = grade(target, submissions, "--unsafe", PATH=own)
     assert allowed.returncode == 0 and allowed.stderr.startswith("WARNING: --unsafe"), allowed.stderr
-    (result,) = report.results(target)
+    (result,) = kept.current(target)
     assert result["points"] == {"05-attend": 6.0, "05-table": 2.0, "05-importance": 0.0}
-    assert result["sandbox"] is False
+    assert result["sandbox"] is False and "without-sandbox" in result["flags"]

@@ -9,13 +9,17 @@ import pytest
 from conftest import ROOT
 from kind_files import NAMES, Workshop, solved, write_all
 from kind_list import KINDS
+from stored import DESCRIBED, Nothing, keep, said
 
-from tutorial_lib.teaching import assign, cli, collection, handed_in, report, verdict
+from tutorial_lib.teaching import assign, by_hand, cli, collection, handed_in, kept, report, verdict
 from tutorial_lib.teaching.assign import Wanted, choose
+from tutorial_lib.teaching.feedback import comment, feedback
 from tutorial_lib.teaching.grade import choose_notebook
 from tutorial_lib.teaching.notebooks import Sheet, grader_notebook, student_notebook
 from tutorial_lib.teaching.roster import read_roster
+from tutorial_lib.teaching.tables import read_csv
 from tutorial_lib.teaching.transplant import transplant, without_magic
+from tutorial_lib.teaching.words import REPORT
 
 LANGUAGE = "ko"
 
@@ -100,6 +104,8 @@ def test_no_submission_costs_another_its_row(shop, tmp_path):
 def test_names_of_platforms_and_macs_become_names_of_people(tmp_path):
     for name in ("홍길동_12345_assignsubmission_file_", "kimminsu_late_123456_7891011_hw1.ipynb"):
         assert handed_in.student_name(tmp_path / name) in ("홍길동", "kimminsu")
+    for name in ("hw1_20260001", "홍길동_20260001"):  # a student's own number is no platform's
+        assert handed_in.student_name(tmp_path / f"{name}.ipynb") == name
     decomposed = unicodedata.normalize("NFD", "이서연") + ".ipynb"
     assert handed_in.student_name(tmp_path / decomposed) == "이서연"
 
@@ -132,6 +138,46 @@ def test_an_archive_of_many_large_files_is_not_read_to_its_end(tmp_path, monkeyp
     assert len(entry.files) == 3 and entry.notes == ("too-large",)
 
 
+def large(book, size, *, outputs):
+    """The notebook with so many bytes more, in an output or in a text of the student's."""
+    book = json.loads(json.dumps(book))
+    if outputs:
+        book["cells"][1]["outputs"] = [{"output_type": "display_data", "data": {"image/png": "A" * size}}]
+    else:
+        book["cells"][0]["source"] += "A" * size
+    return json.dumps(book).encode()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    "size, outputs, flags",
+    [(100, True, ()), (3000, True, ("outputs-dropped",)), (3000, False, ("too-large",)), (9000, True, ("too-large",))],
+)  # fmt: skip
+def test_a_notebook_that_only_its_outputs_make_large_is_read(
+    size, outputs, flags, zipped, shop, release, tmp_path, monkeypatch
+):
+    small = len(large(shop.book(), 0, outputs=True))
+    monkeypatch.setattr(handed_in, "LARGEST", small + 1000)
+    monkeypatch.setattr(handed_in, "LARGEST_WITH_OUTPUTS", small + 5000)
+    content = large(shop.book(), size, outputs=outputs)
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "kim.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("hw1.ipynb", content)
+    else:
+        (tmp_path / "kim.ipynb").write_bytes(content)
+    (entry,) = handed_in.find(tmp_path)
+    book, found = choose_notebook(release, entry)
+    assert tuple(flag for flag in found if flag != "no-notebook") == flags
+    assert entry.size == (len(content) if "too-large" in flags else 0)
+    if "too-large" not in flags:
+        assert "05-attend-answer" in transplant(release, book).answered
+
+
+def test_a_large_file_of_very_many_values_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(handed_in, "parse", lambda content: pytest.fail("it takes gigabytes"))
+    assert handed_in.without_outputs(b'{"cells": [' + b"[]," * 1_000_001 + b"[]]}") is None
+
+
 def test_commands_are_removed_without_breaking_the_code_around_them(release):
     found = transplant(release, None)
     code = "if True:\n    !pip install x\nx = 1 % 2\nprint('!no')"
@@ -152,6 +198,56 @@ def test_exercises_are_chosen_by_chapter_kind_difficulty_and_minutes(exercises):
         choose(exercises, Wanted(names=("05-nothing",)))
     with pytest.raises(ValueError, match="no exercise fits"):
         choose(exercises, Wanted(minutes=1))
+    with pytest.raises(ValueError, match="no kind is called 개념; there are concept, implement"):
+        choose(exercises, Wanted(kinds=("개념",)))
+    with pytest.raises(ValueError, match="no chapter with exercises is called 99; there are 01, 02"):
+        choose(exercises, Wanted(chapters=("99",)))
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--difficulty", "hard"], "no difficulty is called hard; there are 1, 2, 3"),
+        (["--deadline", "next Friday"], "the deadline must be like 2026-09-30 23:59, got 'next Friday'"),
+        (["--choose", "05-attend", "--points", "05-attend=-3"], "points must be numbers from 0 up"),
+        (["--choose", "05-attend", "--points", "05-attend=nan"], "points must be numbers from 0 up"),
+        (["--choose", "05-attend", "--points", "05-attend=many"], "--points takes NAME=NUMBER"),
+        (["--choose", "05-attend", "--private", "nowhere"], "05_scaled_dot_product_attention.md; there is no such"),
+        (["--choose", "05-attend", "--private", "."], "05_scaled_dot_product_attention.md; found no .md file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_assigned_is_refused_before_anything_is_written(
+    arguments, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.chdir(tmp_path)
+    exercises = ["--exercises", str(ROOT / "exercises")]
+    assert cli.main(["teach", "assign", "hw1", *arguments, *exercises]) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "hw1").exists()
+
+
+@pytest.mark.parametrize(
+    "name, text, said",
+    [
+        ("05_attention.md", "", "found 05_attention.md"),
+        (
+            "01_tokens_and_embeddings.md",
+            "",
+            "expected .* 05_scaled_dot_product_attention.md; found 01_tokens",
+        ),
+        ("05_scaled_dot_product_attention.md", "# Tests", "found none"),
+        (
+            "05_scaled_dot_product_attention.md",
+            ":::{exercise} attend\n:::\n\n```{code-cell}\n:ex: {role: hidden, points: -1}\npass\n```\n",
+            "attend: points must be a number from 0 up, got -1",
+        ),
+    ],
+)
+def test_private_tests_that_would_do_nothing_are_refused(name, text, said, exercises, tmp_path):
+    (tmp_path / name).write_text(text)
+    chapters = list(dict.fromkeys(exercise.set_name for exercise in exercises.values()))
+    with pytest.raises(ValueError, match=said):
+        collection.with_overlay([exercises["05-attend"]], tmp_path, chapters)
 
 
 def test_the_graders_notebook_checks_its_own_tests(sheet):
@@ -160,35 +256,6 @@ def test_the_graders_notebook_checks_its_own_tests(sheet):
     watching = [name for name in names if name.startswith("zz-")]
     assert watching == ["zz-05-attend-softmax-over-queries", "zz-05-table-story-not-numbers", "zz-canary"]
     assert sum(c.metadata["nbgrader"].get("points", 0) for c in book.cells if "nbgrader" in c.metadata) == 10
-
-
-DESCRIBED = {
-    "name": "hw1",
-    "title": "과제 1",
-    "language": "ko",
-    "deadline": "2026-09-30 23:59",
-    "nonce": "n",
-    "exercises": [
-        {"name": "05-a", "title": "가", "points": 4, "manual": False, "messages": {"k": "틀렸습니다."}, "rubric": "", "model": ""},
-        {"name": "05-b", "title": "나", "points": 2, "manual": True, "messages": {}, "rubric": "r", "model": "m"},
-    ],
-}  # fmt: skip
-
-
-class Nothing:
-    flags = ()
-    answered = ("05-a-answer",)
-
-
-def said(**tests):
-    names = {
-        "05-a-test": ("Wrong", "x [k]"),
-        "zz-05-a-k": ("Wrong", "x [k]"),
-        "zz-canary": ("AssertionError", "n"),
-    }
-    names |= tests
-    listed = {name: {"ran": True, "error": e, "text": t} for name, (e, t) in names.items()}
-    return {"success": True, "tests": listed, "scores": {"05-a-test": 0.0}, "log": ""}
 
 
 def test_a_verdict_names_the_message_by_its_key():
@@ -217,10 +284,8 @@ def test_the_name_of_an_error_is_pythons_own_or_nothing():
 @pytest.fixture
 def graded(tmp_path):
     """An assignment with one result, as files."""
-    (tmp_path / "grader" / "results").mkdir(parents=True)
-    result = verdict.judge(DESCRIBED, "=김민수", Nothing, said())
-    result |= {"key": "s1", "seconds": 1.5, "answers": {"05-b": "=1+1\n둘째 줄"}}
-    (tmp_path / "grader" / "results" / "s1.json").write_text(json.dumps(result))
+    keep(tmp_path, "=김민수")
+    kept.remember(tmp_path, ["=김민수"])
     (tmp_path / "assignment.json").write_text(json.dumps(DESCRIBED))
     return tmp_path
 
@@ -230,38 +295,41 @@ def test_the_table_opens_right_in_excel(graded):
     roster.write_bytes("student,name\n박서준,박 서준\n".encode("cp949"))
     path = report.grades(graded, DESCRIBED, read_roster(roster))
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    rows = report.read_csv(path)
-    assert [row["학생"] for row in rows] == ["'=김민수", "박서준"]
-    assert rows[0]["상태"] == "수동 채점 남음" and rows[1]["상태"] == "제출 없음"
+    rows = read_csv(path)
+    assert path.read_text("utf-8-sig").split("\n")[1].startswith("'=김민수,")
+    assert [row["학생"] for row in rows] == ["=김민수", "박서준"]
+    assert rows[0]["상태"] == "확인 필요" and rows[1]["상태"] == "제출 없음"  # one is not in the roster
 
 
 def test_points_by_hand_go_out_and_come_back(graded):
-    sheet = report.marks_sheet(graded, DESCRIBED)
-    (row,) = report.read_csv(sheet)
-    assert row["답"] == "'=1+1\n둘째 줄" and row["채점 기준"] == "r"
+    sheet = by_hand.marks_sheet(graded, DESCRIBED)
+    (row,) = read_csv(sheet)
+    assert (
+        row["답"] == "=1+1\n둘째 줄" and "'=1+1" in sheet.read_text("utf-8-sig") and row["채점 기준"] == "r"
+    )
     text = sheet.read_text("utf-8-sig").replace(",05-b,,", ',05-b,"1,5",').replace("2,,", "2,좋아요,")
     sheet.write_text(text, encoding="cp949")
-    assert report.read_marks(graded, DESCRIBED, sheet) == 1
-    (row,) = report.read_csv(report.grades(graded, DESCRIBED))
+    assert by_hand.read_marks(graded, DESCRIBED, sheet).points == 1
+    (row,) = read_csv(report.grades(graded, DESCRIBED))
     assert (row["합계"], row["상태"]) == ("1.5", "정상")
     sheet.write_text(text.replace("1,5", "7"), encoding="cp949")
-    with pytest.raises(ValueError, match="row 2: points must be 0 to 2, got '7'"):
-        report.read_marks(graded, DESCRIBED, sheet)
+    with pytest.raises(ValueError, match="row 2: points must be 0 to 2, or - to withdraw them, got '7'"):
+        by_hand.read_marks(graded, DESCRIBED, sheet)
 
 
 def test_what_is_typed_into_the_table_of_points_outlives_another_run(graded):
-    sheet = report.marks_sheet(graded, DESCRIBED)
+    sheet = by_hand.marks_sheet(graded, DESCRIBED)
     text = sheet.read_text("utf-8-sig").replace(",05-b,,", ",05-b,2,").replace("2,2,,", "2,2,좋아요,")
     sheet.write_text(text, encoding="utf-8-sig")
-    (row,) = report.read_csv(report.marks_sheet(graded, DESCRIBED))
+    (row,) = read_csv(by_hand.marks_sheet(graded, DESCRIBED))
     assert (row["점수"], row["의견"]) == ("2", "좋아요")
-    (row,) = report.read_csv(report.grades(graded, DESCRIBED))
+    (row,) = read_csv(report.grades(graded, DESCRIBED))
     assert row["상태"] == "수동 채점 남음"  # typed, but not handed over
-    assert report.read_marks(graded, DESCRIBED, sheet) == 1
+    assert by_hand.read_marks(graded, DESCRIBED, sheet).points == 1
 
 
 def test_feedback_has_the_message_and_nothing_that_was_printed(graded):
-    (page,) = report.feedback(graded, DESCRIBED)
+    (page,) = feedback(graded, DESCRIBED)
     text = page.read_text("utf-8")
     assert (
         "틀렸습니다." in text and "&#x27;" not in text and "x [k]" not in text and '<html lang="ko">' in text
@@ -336,6 +404,7 @@ def course(tmp_path, sheet, release, monkeypatch):
 
     monkeypatch.setattr(grade, "run", run)
     monkeypatch.setattr(grade.sandbox, "missing", lambda: None)
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: True)  # nbgrader is not needed
     submissions = tmp_path / "submissions"
     submissions.mkdir()
 
@@ -395,6 +464,44 @@ def test_a_run_removes_what_a_killed_one_left(course, tmp_path):
         assert not left.exists()
 
 
+def test_what_is_no_longer_handed_in_is_in_no_table_and_is_told(course, capsys):
+    target, submissions, hand_in, _ = course
+    for student in ("a", "kim_hw1"):
+        hand_in(student)
+    assert cli.main(["teach", "grade", str(target), str(submissions), "--unsafe"]) == 0
+    (submissions / "kim_hw1.ipynb").rename(submissions / "20260003.ipynb")
+    assert cli.main(["teach", "grade", str(target), str(submissions)]) == 0
+    assert (
+        "1 graded before are no longer among the submissions and in no table: kim_hw1"
+        in capsys.readouterr().out
+    )
+    rows = read_csv(target / "grades.csv")
+    assert [row["학생"] for row in rows] == ["20260003", "a"]
+    assert len(list((target / "grader" / "results").glob("*.json"))) == 3
+
+
+def test_who_is_not_in_the_roster_is_to_be_looked_at_and_unsafe_grading_shows(course, capsys):
+    target, submissions, hand_in, _ = course
+    for student in ("a", "kim_hw1"):
+        hand_in(student)
+    roster = target.parent / "roster.csv"
+    roster.write_text("student\na\n")
+    arguments = ["teach", "grade", str(target), str(submissions), "--roster", str(roster), "--unsafe"]
+    assert cli.main(arguments) == 0
+    assert "2 graded; to be looked at: kim_hw1\n" in capsys.readouterr().out
+    rows = read_csv(target / "grades.csv")
+    assert [row["표시"] for row in rows] == ["without-sandbox", "without-sandbox not-in-roster"]
+
+
+def test_answers_in_single_letters_are_put_together(course):
+    from tutorial_lib.teaching.grade import grade
+
+    target, submissions, hand_in, _ = course
+    hand_in("a", importance=unicodedata.normalize("NFD", "값 벡터"))
+    (row,) = grade(target, submissions)
+    assert row["answers"]["05-importance"] == "값 벡터"
+
+
 def test_a_fault_of_ours_costs_nobody_else_a_grade(course):
     from tutorial_lib.teaching.grade import grade
 
@@ -404,7 +511,7 @@ def test_a_fault_of_ours_costs_nobody_else_a_grade(course):
     bad, good = grade(target, submissions)
     assert (bad["status"], bad["flags"]) == ("look", ["grader-failed"]) and "ours" in bad["log"]
     assert good["points"]["05-attend"] == 4
-    rows = report.read_csv(report.grades(target, assign.load(target)))
+    rows = read_csv(report.grades(target, assign.load(target)))
     assert [row["학생"] for row in rows] == ["a", "b"] and rows[0]["상태"] == "확인 필요"
 
 
@@ -424,8 +531,8 @@ def test_an_answer_that_stops_the_kernel_does_not_take_the_others_with_it(course
     [("wrong-dtype", "another_kind"), ("unanswered", "unanswered"), ("unanswered-part", "unanswered")],
 )
 def test_feedback_has_a_whole_sentence_where_a_message_has_gaps(language, key, word):
-    words = report.HEADINGS[language]
+    words = REPORT[language]
     exercise = {"name": "05-attend", "manual": False, "points": 6, "messages": {}}
     result = {"points": {"05-attend": 0.0}, "messages": {"05-attend": key}}
-    said = report.comment({"language": language}, exercise, result, {}, words)
+    said = comment({"language": language}, exercise, result, {}, words)
     assert said == ("0", words[word]) and len(words[word]) > 10

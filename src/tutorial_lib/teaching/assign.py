@@ -12,7 +12,8 @@ import nbformat
 
 from tutorial_lib.teaching import collection
 from tutorial_lib.teaching.notebooks import Sheet, grade_name, grader_notebook, student_notebook
-from tutorial_lib.teaching.source import Exercise
+from tutorial_lib.teaching.roster import read_time
+from tutorial_lib.teaching.source import KINDS, Exercise, is_worth
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,19 @@ def choose(exercises: dict[str, Exercise], wanted: Wanted) -> list[Exercise]:
     """The exercises that fit, in the order of the book (of `names`, where names are given).
 
     Raises:
-        ValueError: if a name is unknown, or nothing fits.
+        ValueError: if a name, a chapter, a kind or a difficulty is unknown, or nothing fits.
     """
-    unknown = [name for name in wanted.names if name not in exercises]
-    if unknown:
-        raise ValueError(f"no exercise is called {', '.join(unknown)}; there are {', '.join(exercises)}")
+    chapters = dict.fromkeys(exercise.set_name[:2] for exercise in exercises.values())
+    for what, asked, known in (
+        ("exercise", wanted.names, exercises),
+        ("chapter with exercises", wanted.chapters, chapters),
+        ("kind", wanted.kinds, KINDS),
+        ("difficulty", wanted.difficulties, (1, 2, 3)),
+    ):
+        if unknown := [str(one) for one in asked if one not in known]:
+            raise ValueError(
+                f"no {what} is called {', '.join(unknown)}; there are {', '.join(map(str, known))}"
+            )
     chosen = [exercises[name] for name in wanted.names] or [
         exercise
         for exercise in exercises.values()
@@ -81,15 +90,23 @@ def build(
     with hidden tests and solutions of nobody's business: keep it to yourself.
 
     Raises:
-        ValueError: if the name does not fit, the folder holds an assignment, or a choice does not exist.
+        ValueError: if the name does not fit, the folder holds an assignment, a choice does not exist, or
+            points or the deadline cannot be read. Nothing has been written then.
     """
     name = target.name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
-        raise ValueError(f"the assignment's name must be Latin letters, digits, - and _, got {name!r}")
+        raise ValueError(
+            f"the assignment's name must be Latin letters, digits, - and _, a letter first, got {name!r}"
+        )
     if (target / "assignment.json").exists():
         raise ValueError(f"{target} holds an assignment already: choose another name, or remove it")
+    if deadline and read_time(deadline) is None:
+        raise ValueError(f"the deadline must be like 2026-09-30 23:59, got {deadline!r}")
+    if unfit := {name: value for name, value in (worth or {}).items() if not is_worth(value)}:
+        raise ValueError(f"points must be numbers from 0 up, got {unfit}")
     sets = collection.read_all(exercises_folder, language)
-    chosen = collection.with_overlay(choose(collection.names(sets), wanted), private)
+    chosen = choose(collection.names(sets), wanted)
+    chosen = collection.with_overlay(chosen, private, [s.name for s in sets])
     unknown = set(worth or {}) - {grade_name(exercise) for exercise in chosen}
     if unknown:
         raise ValueError(f"points are given for {', '.join(sorted(unknown))}, which was not chosen")
@@ -124,6 +141,7 @@ def describe(sheet: Sheet, exercise: Exercise) -> dict:
         "minutes": exercise.minutes,
         "points": sheet.points(exercise),
         "manual": not exercise.cells,
+        "choices": exercise.choices,
         "rubric": exercise.rubric,
         "model": exercise.solution if not exercise.cells else "",
         "messages": exercise.messages,

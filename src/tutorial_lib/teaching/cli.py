@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from tutorial_lib.teaching import assign, collection, report
+from tutorial_lib.teaching import assign, by_hand, collection, kept, report
 from tutorial_lib.teaching.checking import digest
+from tutorial_lib.teaching.feedback import feedback
 from tutorial_lib.teaching.notebooks import grade_name
 from tutorial_lib.teaching.roster import Person, read_roster, read_time
 from tutorial_lib.teaching.source import KINDS
@@ -53,7 +54,7 @@ def make_assignment(arguments) -> None:
         names=split(arguments.choose),
         chapters=tuple(c.zfill(2) for c in split(arguments.chapters)),
         kinds=split(arguments.kinds),
-        difficulties=tuple(int(d) for d in split(arguments.difficulty)),
+        difficulties=tuple(int(d) if d.isdecimal() else d for d in split(arguments.difficulty)),
         minutes=arguments.minutes,
     )
     described = assign.build(
@@ -100,35 +101,53 @@ def grade(arguments) -> None:
         seed=arguments.seed,
         progress=progress,
     )
-    look = [result["student"] for result in found if result["status"] == "look"]
+    look = report.to_look_at(arguments.folder, people)
     say(f"{len(found)} graded; to be looked at: {', '.join(look) or 'none'}")
+    if gone := [result["student"] for result in kept.gone(arguments.folder)]:
+        say(
+            f"{len(gone)} graded before are no longer among the submissions and in no table: {', '.join(gone)}"
+        )
     say(f"grades: {report.grades(arguments.folder, described, people)}")
     if any(exercise["manual"] for exercise in described["exercises"]):
-        say(f"points by hand: {report.marks_sheet(arguments.folder, described)}")
+        say(f"points by hand: {by_hand.marks_sheet(arguments.folder, described)}")
+        tell_strays(arguments.folder, described)
+
+
+def tell_strays(folder: Path, described: dict) -> None:
+    """Say whose points count for nobody, because the file has gone or has another name and content."""
+    if strays := by_hand.strays(folder, described):
+        say(
+            f"note: points typed in {len(strays)} rows belong to names no longer among the submissions "
+            f"({', '.join(dict.fromkeys(strays))}); they count for nobody and stay at the end of by_hand.csv"
+        )
 
 
 def roster(arguments, described: dict) -> list[Person] | None:
     """The people of --roster, with a word where hand-in times cannot be compared."""
     people = read_roster(arguments.roster) if arguments.roster else None
     if any(person.handed_in for person in people or ()) and read_time(described["deadline"]) is None:
-        say(
-            f"note: the deadline {described['deadline']!r} is no time such as 2026-09-30 23:59, "
-            "so nobody can be told to be late"
-        )
+        say("note: the assignment has no deadline such as 2026-09-30 23:59, so nobody can be told to be late")
     return people
 
 
 def marks(arguments) -> None:
     described, people = assign.load(arguments.folder), roster(arguments, assign.load(arguments.folder))
     if arguments.filled:
-        say(f"{report.read_marks(arguments.folder, described, arguments.filled)} points taken over")
+        taken = by_hand.read_marks(arguments.folder, described, arguments.filled)
+        say(f"{taken.points} points taken over, {taken.withdrawn} withdrawn")
+        if taken.empty:
+            say(
+                f"note: {taken.empty} places are empty although points were given earlier; these stay, "
+                f"and {by_hand.WITHDRAWN} in place of the points withdraws them"
+            )
+        tell_strays(arguments.folder, described)
         say(f"grades: {report.grades(arguments.folder, described, people)}")
     else:
-        say(f"fill in: {report.marks_sheet(arguments.folder, described)}")
+        say(f"fill in: {by_hand.marks_sheet(arguments.folder, described)}")
 
 
 def give_feedback(arguments) -> None:
-    written = report.feedback(arguments.folder, assign.load(arguments.folder))
+    written = feedback(arguments.folder, assign.load(arguments.folder))
     say(f"{len(written)} pages in {arguments.folder / 'feedback'}")
 
 
@@ -163,7 +182,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--deadline",
         default="",
-        help='shown to students as you write it; like "2026-09-30 23:59", late ones can be told',
+        help='like "2026-09-30 23:59"; shown to students as you write it',
     )
     one.add_argument("--language", choices=("en", "ko"), default="en")
     one.add_argument("--private", type=Path, help="folder with hidden tests of your own")

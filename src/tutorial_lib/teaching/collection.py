@@ -37,11 +37,28 @@ def read_all(folder: Path, language: str) -> list[ExerciseSet]:
     return [read_set(path) for path in sorted((folder / language).glob("[0-9][0-9]_*.md"))]
 
 
-def with_overlay(exercises: list[Exercise], folder: Path | None) -> list[Exercise]:
-    """Add a course's own hidden tests, `folder/NN_name.md`, to the exercises that they name."""
+def with_overlay(exercises: list[Exercise], folder: Path | None, chapters: list[str]) -> list[Exercise]:
+    """Add a course's own hidden tests, `folder/NN_name.md`, to the exercises that they name.
+
+    Args:
+        chapters: the names that such a file can have: those of all sets.
+
+    Raises:
+        ValueError: if the folder holds no such file for these exercises, or one with another name.
+    """
     if folder is None:
         return exercises
-    added = {path.stem: read_overlay(path) for path in sorted(Path(folder).glob("*.md"))}
+    paths = sorted(Path(folder).glob("*.md"))
+    wanted = list(dict.fromkeys(exercise.set_name for exercise in exercises))
+    unknown = [path.name for path in paths if path.stem not in chapters]
+    if unknown or not {path.stem for path in paths} & set(wanted):
+        found = ", ".join(path.name for path in paths) or "no .md file"
+        found = f"found {found}" if Path(folder).is_dir() else "there is no such folder"
+        raise ValueError(
+            f"--private {folder}: expected files named like the chapters, here "
+            f"{', '.join(f'{name}.md' for name in wanted)}; {found}"
+        )
+    added = {path.stem: read_overlay(path) for path in paths}
     known = {(exercise.set_name, exercise.id) for exercise in exercises}
     for set_name, tests in added.items():
         for name in tests:

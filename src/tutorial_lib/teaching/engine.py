@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import sys
 import tempfile
@@ -58,7 +59,8 @@ def autograde(course: Path, name: str, student: str, runtime: Path) -> dict:
     graded = course / "autograded" / student / name / f"{name}.ipynb"
     answer = {"success": result["success"], "log": (result["log"] or result["error"] or "")[-4000:]}
     if result["success"] and graded.exists():
-        answer["tests"] = read_tests(json.loads(graded.read_text(encoding="utf-8")))
+        book = json.loads(graded.read_text(encoding="utf-8"))
+        answer["tests"], answer["answers"] = read_tests(book), read_answers(book)
         answer["scores"] = scores(course, name, student)
     return answer
 
@@ -77,6 +79,25 @@ def read_tests(book: dict) -> dict[str, dict]:
             "text": errors[0]["evalue"][-300:] if errors else "",
         }
     return tests
+
+
+def read_answers(book: dict) -> dict[str, dict]:
+    """For each answer in code the name and text of its error, and the last line of it that was at work."""
+    answers = {}
+    for cell in book["cells"]:
+        described = cell.get("metadata", {}).get("nbgrader", {})
+        if cell["cell_type"] != "code" or not described.get("solution"):
+            continue
+        errors = [output for output in cell["outputs"] if output["output_type"] == "error"]
+        found = (
+            {"error": errors[0]["ename"], "text": errors[0]["evalue"][-300:]} if errors else {"error": None}
+        )
+        if errors:
+            shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(errors[0]["traceback"]))
+            lines = re.findall(rf"Cell In\[{cell.get('execution_count')}\], line (\d{{1,6}})", shown)
+            found["line"] = int(lines[-1]) if lines else 0
+        answers[described["grade_id"]] = found
+    return answers
 
 
 def scores(course: Path, name: str, student: str) -> dict[str, float]:

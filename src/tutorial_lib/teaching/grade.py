@@ -17,14 +17,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tutorial_lib.teaching import assign, sandbox, verdict
+from tutorial_lib.teaching.by_hand import carry_over
 from tutorial_lib.teaching.handed_in import Entry, listed, read, read_notebook
+from tutorial_lib.teaching.kept import FORM, remember, store, student_key
 from tutorial_lib.teaching.process import close_engines, only_run, run
 from tutorial_lib.teaching.transplant import Found, grade_id, recognised, transplant
-
-
-def student_key(student: str) -> str:
-    """A short name that every file system and nbgrader can hold."""
-    return "s" + hashlib.sha256(student.encode("utf-8", "replace")).hexdigest()[:10]
 
 
 def choose_notebook(release: dict, entry: Entry) -> tuple[dict | None, list[str]]:
@@ -70,6 +67,7 @@ def grade(
         cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
     results, done = [], 0
     with only_run(target / "grader") as folder:
+        remember(target, [student for student, _, _ in entries])
         environment = {
             **os.environ,
             **sandbox.quiet(),
@@ -100,6 +98,7 @@ def grade(
             raise
         pool.shutdown()
         close_engines()
+        carry_over(target)
     return sorted(results, key=lambda result: result["student"])
 
 
@@ -126,6 +125,8 @@ def grade_one(target, described, release, entry, environment, unsafe, again, see
         known = recognised(release, book) > 1
         found.flag("unchanged" if known else "another-notebook")
     if code_answers(found):
+        if unsafe:
+            found.flag("without-sandbox")
         said = run(target, name, key, found, environment)
         if not said["success"] and verdict.stop_reason(said["log"]) == "stopped":  # no fault of the answers'
             said = run(target, name, key, found, environment)
@@ -135,24 +136,22 @@ def grade_one(target, described, release, entry, environment, unsafe, again, see
         said = {"success": True, "tests": {}, "scores": {}, "log": ""}
     result = verdict.judge(described, entry.student, found, said)
     result |= {"key": key, "fingerprint": state, "seconds": round(time.monotonic() - start, 1)}
+    result |= {"content": content_of(entry), "size": entry.size}
     result["sandbox"] = not unsafe
     result["why"] = said["log"]  # of the run that stopped, where answers were then graded one by one
     result["answers"] = verdict.manual_answers(described, found)
     return store(target, result)
 
 
-def store(target: Path, result: dict) -> dict:
-    """Keep a result, all of it or nothing: a killed run leaves no half file that counts."""
-    kept = target / "grader" / "results" / f"{result['key']}.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    partial = kept.with_suffix(".part")
-    partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
-    os.replace(partial, kept)
-    return result
+def content_of(entry: Entry) -> str:
+    """What was handed in, whatever the files are called."""
+    own = sorted(hashlib.sha256(data).hexdigest() for _, data in entry.files)
+    return hashlib.sha256("".join(own).encode()).hexdigest() if own else ""
 
 
 def fingerprint(described: dict, entry: Entry, unsafe: bool, seed: int) -> str:
-    digest = hashlib.sha256(json.dumps([described["nonce"], unsafe, seed, entry.notes]).encode())
+    known = [FORM, described["nonce"], unsafe, seed, entry.notes, entry.size]
+    digest = hashlib.sha256(json.dumps(known).encode())
     for file, content in entry.files:
         digest.update(file.encode("utf-8", "replace") + b"\0" + content)
     return digest.hexdigest()
@@ -160,7 +159,7 @@ def fingerprint(described: dict, entry: Entry, unsafe: bool, seed: int) -> str:
 
 def rescue(target, name, key, found: Found, environment, said) -> dict:
     """Grade the answers one at a time, the others empty, when all together stop the kernel."""
-    total = {"success": True, "tests": {}, "scores": {}, "log": said["log"]}
+    total = {"success": True, "tests": {}, "answers": {}, "scores": {}, "log": said["log"]}
     found.flag("graded-one-by-one")
     for answer in code_answers(found):
         stem = answer.removesuffix("-answer")
@@ -174,6 +173,7 @@ def rescue(target, name, key, found: Found, environment, said) -> dict:
         for test, value in part["tests"].items():
             if test.startswith((f"{stem}-", f"zz-{stem}-", "zz-canary")):
                 total["tests"][test] = value
+        total["answers"] |= {name: v for name, v in part.get("answers", {}).items() if name == answer}
         for test, value in part["scores"].items():
             if test.startswith(f"{stem}-"):
                 total["scores"][test] = value

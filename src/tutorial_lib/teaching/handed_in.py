@@ -10,17 +10,23 @@ import io
 import json
 import re
 import stat
+import threading
 import unicodedata
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 LARGEST = 20_000_000  # bytes of one notebook
+# Bytes of one whose outputs (animations, long logs) make it large: it is read, one at a time, and they are
+# dropped. With 100 MB reading takes 0.2 to 0.9 GB (measured; most where one emoji widens all the text).
+LARGEST_WITH_OUTPUTS = 100_000_000
+MOST_VALUES = 2_000_000  # in such a notebook, about 100 bytes each: 100 MB of `[],[],[]` would take 3 GB
+ONE_AT_A_TIME = threading.Lock()
 MOST_BYTES = 100_000_000  # read per student, archives unpacked
 MOST_FILES = 500  # looked at per student
 IGNORED = re.compile(r"(^|/)(\._|\.ipynb_checkpoints|__MACOSX|\.DS_Store|Thumbs\.db)")
 # Moodle and Canvas append numbers and words to the student's name.
-APPENDED = re.compile(r"_\d+_assignsubmission_file_?.*$|(_late)?_\d{3,}_\d{3,}_.*$|_\d{4,}$", re.IGNORECASE)
+APPENDED = re.compile(r"_\d+_assignsubmission_file_?.*$|(_late)?_\d{3,}_\d{3,}_.*$", re.IGNORECASE)
 LATE = re.compile(r"_late_\d{3,}_", re.IGNORECASE)  # Canvas says so in the name of the file
 
 
@@ -31,6 +37,7 @@ class Entry:
     student: str  # name for people, in composed Unicode
     files: tuple[tuple[str, bytes], ...]  # name and content of what may be a notebook
     notes: tuple[str, ...] = ()  # flags for what could not be looked at
+    size: int = 0  # bytes of the largest file that was too large
 
 
 def find(folder: Path) -> list[Entry]:
@@ -60,8 +67,8 @@ def listed(folder: Path) -> list[tuple[str, Path, tuple[str, ...]]]:
 
 def read(student: str, path: Path, notes: tuple[str, ...] = ()) -> Entry:
     """The content of what one student handed in."""
-    files, flags = collect(path)
-    return Entry(student, tuple(files), (*notes, *flags))
+    files, flags, size = collect(path)
+    return Entry(student, tuple(files), (*notes, *flags), size)
 
 
 def student_name(path: Path) -> str:
@@ -72,11 +79,11 @@ def student_name(path: Path) -> str:
     return name or "(no name)"
 
 
-def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """All files below a path with their content, and flags."""
+def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str], int]:
+    """All files below a path with their content, flags, and the size of the largest that was too large."""
     files: list[tuple[str, bytes]] = []
     notes: list[str] = []
-    waiting, room = [path], MOST_BYTES
+    waiting, room, largest = [path], MOST_BYTES, 0
     while waiting and len(files) < MOST_FILES:
         item = waiting.pop(0)
         try:
@@ -87,47 +94,73 @@ def collect(path: Path) -> tuple[list[tuple[str, bytes]], list[str]]:
                 waiting.extend(sorted(item.iterdir()))
             elif not stat.S_ISREG(mode):
                 notes.append("link-or-device")
-            elif item.stat().st_size > min(LARGEST, room):
+            elif item.stat().st_size > min(LARGEST_WITH_OUTPUTS, room):
                 notes.append("too-large")
+                largest = max(largest, item.stat().st_size)
             else:
                 content = item.read_bytes()
-                inner, flags = [(item.name, content)], []
-                if content[:4] == b"PK\x03\x04":
-                    inner, flags = unpack(content, room)
-                files += inner
-                notes += flags
-                room -= sum(len(data) for _, data in inner)
+                members = [(item.name, content)]
+                if content[:4] == b"PK\x03\x04" and len(content) <= LARGEST:
+                    members, flags, size = unpack(content, room)
+                    notes += flags
+                    largest = max(largest, size)
+                room -= sum(len(data) for _, data in members)
+                for name, data in members:
+                    small = data if len(data) <= LARGEST else without_outputs(data)
+                    if small is None:
+                        notes.append("too-large")
+                        largest = max(largest, len(data))
+                        continue
+                    if small is not data:
+                        notes.append("outputs-dropped")
+                    files.append((name, small))
         except OSError:
             notes.append("not-readable")
     if waiting:
         notes.append("too-many-files")
-    return files, list(dict.fromkeys(notes))
+    return files, list(dict.fromkeys(notes)), largest
 
 
-def unpack(content: bytes, room: int = MOST_BYTES) -> tuple[list[tuple[str, bytes]], list[str]]:
+def unpack(content: bytes, room: int = MOST_BYTES) -> tuple[list[tuple[str, bytes]], list[str], int]:
     """The files of a zip archive, none read beyond the limits, whatever the archive says of their size."""
-    files, notes = [], []
+    files, notes, largest = [], [], 0
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist()[:MOST_FILES]:
                 if member.is_dir() or IGNORED.search(member.filename):
                     continue
-                most = min(LARGEST, room)
+                most = min(LARGEST_WITH_OUTPUTS, room)
                 with archive.open(member) as stream:
                     data = stream.read(most + 1)
                 if len(data) > most:
                     notes.append("too-large")
+                    largest = max(len(data), member.file_size)
                     break
                 files.append((member.filename, data))
                 room -= len(data)
     except Exception:  # a forged archive brings errors of many kinds, zlib's own among them
         notes.append("broken-archive")
-    return files, notes
+    return files, notes, largest
+
+
+def without_outputs(content: bytes) -> bytes | None:
+    """A large notebook without outputs and pasted pictures; None if it is no notebook or still too large."""
+    if sum(content.count(mark) for mark in (b"[", b"{", b",")) > MOST_VALUES:
+        return None
+    with ONE_AT_A_TIME:
+        book = parse(content)
+        cells = cells_of(book) if book else []
+    small = json.dumps({"cells": cells}).encode()
+    return small if cells and len(small) <= LARGEST else None
 
 
 def read_notebook(content: bytes) -> dict | None:
     """A notebook from bytes in any encoding that is in use, or None."""
-    if len(content) > LARGEST or b"cells" not in content.replace(b"\x00", b""):
+    return parse(content) if len(content) <= LARGEST else None
+
+
+def parse(content: bytes) -> dict | None:
+    if not re.search(rb"c\x00?e\x00?l\x00?l\x00?s", content):  # in UTF-16 there is a zero after each letter
         return None
     for encoding in ("utf-8-sig", "utf-16", "cp949"):
         try:

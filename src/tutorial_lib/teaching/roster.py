@@ -45,12 +45,38 @@ def read_roster(path: Path) -> list[Person]:
     return people
 
 
-def find_person(people: list[Person], student: str) -> Person | None:
-    """The line that a submission belongs to: by the column student, or by a name that only one has."""
-    by_key = [person for person in people if person.student == student]
-    by_name = [person for person in people if person.name == student]
-    found = by_key or by_name
-    return found[0] if len(found) == 1 else None
+def candidates(people: list[Person], student: str) -> list[Person]:
+    """Whose submission this may be, by the name of the file: one person if it is clear, several if not.
+
+    The number or the name may be all of the file's name or words in it, as in `20260001_홍길동_hw1`.
+    A number decides between people of one name; a number and a name that contradict each other do not.
+    """
+    exact = [person for person in people if person.student == student]
+    if exact:
+        return exact
+    text = spaced(student)
+    by_number = [person for person in people if names_number(text, spaced(person.student))]
+    by_name = [person for person in people if names_person(text, spaced(person.name))]
+    agreeing = [person for person in by_number if person in by_name]
+    return agreeing or [*by_number, *by_name]
+
+
+def spaced(text: str) -> str:
+    """The words of a name with one space between them; a number and Hangul beside it are two words."""
+    text = re.sub(r"(?<=\d)(?=[가-힣])|(?<=[가-힣])(?=\d)", " ", text.casefold())
+    return " ".join(re.findall(r"[^\W_]+", text))
+
+
+def names_number(text: str, number: str) -> bool:
+    """Whether a student's number is in a file's name. A short one only at its beginning: think of `hw 1`."""
+    if not number:
+        return False
+    return f"{text} ".startswith(f"{number} ") or (len(number) > 3 and f" {number} " in f" {text} ")
+
+
+def names_person(text: str, name: str) -> bool:
+    """Whether a person's name is in a file's name, also written without spaces as Canvas does it."""
+    return bool(name) and (f" {name} " in f" {text} " or name.replace(" ", "") in text.split())
 
 
 def read_time(text: str, *, end_of_day: bool = False) -> datetime | None:

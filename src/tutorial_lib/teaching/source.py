@@ -7,6 +7,7 @@ what everybody sees.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,19 @@ class Exercise:
     def answer(self) -> str:
         """The complete solution as code."""
         return without_marks(self.of("answer")[0].code)
+
+    @property
+    def choices(self) -> list[str]:
+        """What may be answered, where the visible test says so with `choices=`, as it stands there."""
+        found, lists = [], {}
+        for node in ast.walk(ast.parse("\n".join(cell.code for cell in self.of("test")))):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                lists[node.targets[0].id] = node.value
+            elif isinstance(node, ast.keyword) and node.arg == "choices":
+                found.append(node.value)
+        chosen = [lists[node.id] if isinstance(node, ast.Name) else node for node in found]
+        texts = [repr(value) for node in chosen for value in ast.literal_eval(node)]
+        return list(dict.fromkeys(texts))
 
     @property
     def start(self) -> str:
@@ -135,9 +149,20 @@ def read_overlay(path: Path) -> dict[str, tuple[list[Cell], dict[str, str]]]:
             raise ValueError(
                 f"{path}: an overlay holds ':::{{exercise}} name' and cells with the role hidden"
             )
+        if unfit := [cell.points for cell in cells if not is_worth(cell.points)]:
+            raise ValueError(f"{path}: {name[1]}: points must be a number from 0 up, got {unfit[0]!r}")
         messages = [box for kind, _, box in BOX.findall(rest) if kind == "messages"]
         found[name[1]] = cells, yaml.safe_load(messages[0]) if messages else {}
+    if not found:
+        raise ValueError(
+            f"{path}: expected ':::{{exercise}} name' and cells with the role hidden, found none"
+        )
     return found
+
+
+def is_worth(value: object) -> bool:
+    """Whether this can be an exercise's or a test's points."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 def _cells(text: str, where: str) -> tuple[list[Cell], str]:

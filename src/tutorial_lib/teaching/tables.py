@@ -11,9 +11,14 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # 
 
 def safe(value: object) -> object:
     """A text that Excel does not take for a formula."""
-    if isinstance(value, str) and value.startswith(FORMULA):
+    if isinstance(value, str) and value.lstrip("'").startswith(FORMULA):
         return "'" + value
     return value
+
+
+def as_typed(text: str) -> str:
+    """The text that `safe` made safe."""
+    return text[1:] if text.startswith("'") and safe(text[1:]) == text else text
 
 
 def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
@@ -26,8 +31,10 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV from Excel, Korean Windows included; names and values without space around them.
 
     Raises:
-        ValueError: if the file is in no encoding that Excel uses.
+        ValueError: if there is no such file, or it is empty or in no encoding that Excel uses.
     """
+    if not path.is_file():
+        raise ValueError(f"a table saved as CSV was expected, but there is no file {path}")
     content = path.read_bytes()
     for encoding in ("utf-8-sig", "cp949"):
         try:
@@ -39,4 +46,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         raise ValueError(f"{path} must be UTF-8 or CP949: in Excel save it as 'CSV UTF-8'")
     delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
     rows = [row for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter) if any(row)]
-    return [dict(zip(map(str.strip, rows[0]), map(str.strip, row), strict=False)) for row in rows[1:]]
+    if not rows:
+        raise ValueError(f"a table saved as CSV was expected, but {path} is empty")
+    rows = [[as_typed(value.strip()) for value in row] for row in rows]
+    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]

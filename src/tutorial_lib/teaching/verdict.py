@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 KEY = re.compile(r"\[([a-z]+(?:-[a-z]+)*)\]$")
+UNKNOWN_NAME = re.compile(r"name '(\w{1,60})' is not defined")
 # Flags after which somebody should look; the others only inform.
 FOR_HUMANS = (
     "tampered",
@@ -16,6 +18,8 @@ FOR_HUMANS = (
     "broken-archive",
     "too-many-files",
     "same-name",
+    "not-in-roster",
+    "handed-in-twice",
     "stopped",
     "graded-one-by-one",
     "answered-twice",
@@ -32,6 +36,8 @@ def blank(described: dict, student: str) -> dict:
         "flags": [],
         "points": {exercise["name"]: 0.0 for exercise in described["exercises"]},
         "messages": {},
+        "places": {},
+        "size": 0,
         "log": "",
     }
 
@@ -68,15 +74,43 @@ def judge(described: dict, student: str, found, said: dict) -> dict:
         for value in own.values():
             if value["error"] is None:
                 continue
-            key = KEY.search(value["text"]) if value["error"] == "Wrong" else None
-            result["messages"].setdefault(name, key[1] if key else f"error:{safe_name(value['error'])}")
+            answer = said.get("answers", {}).get(f"{name}-answer", value)
+            first = answer if answer["error"] else value  # tests of an answer that stopped say little
+            if name not in result["messages"]:
+                result["messages"][name] = message(first)
+                result["places"][name] = place(found, name, first)
             answered = f"{name}-answer" in found.answered
-            if value["error"] == "KeyboardInterrupt":  # an endless loop, or very slow
+            if "KeyboardInterrupt" in (value["error"], first["error"]):  # an endless loop, or very slow
                 flags.append("cell-out-of-time")
-            elif key is None and answered and value["error"] != "NameError":
+            elif message(value).startswith("error:") and answered and value["error"] != "NameError":
                 flags.append("test-error")
     result["flags"] = list(dict.fromkeys(flags))
     result["status"] = status(result["flags"])
+    return result
+
+
+def message(value: dict) -> str:
+    """The key of what a test said, or of an error of Python's."""
+    key = KEY.search(value["text"]) if value["error"] == "Wrong" else None
+    return key[1] if key else f"error:{safe_name(value['error'])}"
+
+
+def place(found, name: str, value: dict) -> dict:
+    """The line of the answer where it stopped, and the name that Python did not know.
+
+    Both come out of the submission's kernel, so the line must be one of the answer's,
+    and the name must stand in the notebook without hidden tests.
+    """
+    sources = {
+        cell["metadata"].get("nbgrader", {}).get("grade_id", number): cell["source"]
+        for number, cell in enumerate(found.book["cells"])
+    }
+    result, line = {}, value.get("line", 0)
+    if 1 <= line <= sources.get(f"{name}-answer", "").count("\n") + 1:
+        result["line"] = line
+    unknown = UNKNOWN_NAME.match(value["text"]) if value["error"] == "NameError" else None
+    if unknown and unknown[1] in re.findall(r"\w+", "\n".join(sources.values())):
+        result["name"] = unknown[1]
     return result
 
 
@@ -132,7 +166,7 @@ def status(flags: list[str]) -> str:
 
 
 def manual_answers(described: dict, found) -> dict[str, str]:
-    """What the student wrote where a human gives the points."""
+    """What the student wrote where a human gives the points, as Hangul syllables rather than single letters."""
     texts = {}
     by_name = {
         cell["metadata"]["nbgrader"]["grade_id"]: cell["source"]
@@ -142,5 +176,5 @@ def manual_answers(described: dict, found) -> dict[str, str]:
     for exercise in described["exercises"]:
         name = f"{exercise['name']}-answer"
         if exercise["manual"] and name in found.answered:
-            texts[exercise["name"]] = by_name[name][:20_000]
+            texts[exercise["name"]] = unicodedata.normalize("NFC", by_name[name])[:20_000]
     return texts
