@@ -132,3 +132,12 @@ def test_pages_of_files_that_are_gone_move_aside_and_others_are_left_alone(tmp_p
     now = feedback(tmp_path, DESCRIBED)
     assert set((tmp_path / "feedback").iterdir()) == {*now, own} and len(now) == 2
     assert [path.name for path in (tmp_path / "feedback-old").iterdir()] == [first[0].name]
+
+
+@pytest.mark.parametrize(
+    "language, says", [("en", "… was changed in place; leave"), ("ko", "입력 …의 값이 바뀌었습니다.")]
+)
+def test_a_message_with_gaps_keeps_its_sentence_and_nothing_of_the_submission(language, says):
+    result = {"points": {"05-a": 0}, "messages": {"05-a": "input-changed"}, "places": {}, "answers": []}
+    text = comment({"language": language}, EXERCISE, result, {}, REPORT[language])[1]
+    assert says in text and "{" not in text

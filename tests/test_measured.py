@@ -24,6 +24,8 @@ def test_every_row_fills_its_table(measured, name, language):
     from docutils import nodes
 
     rows = measured.TABLES[name]()
+    if language == "ko":
+        rows = [tuple(measured.WORDS.get(cell, cell) for cell in row) for row in rows]
     shown = measured.table(name, language)
     entries = [[cell.astext() for cell in row.findall(nodes.entry)] for row in shown.findall(nodes.row)]
     assert entries[0] == list(measured.HEADS[name][language])

@@ -27,7 +27,7 @@ HEADS = {
         "ko": (
             "층",
             "길이",
-            "순전파와 역전파",
+            "계산",
             "비교 대상",
             "이 책 (ms)",
             "비교 대상 (ms)",
@@ -54,6 +54,15 @@ HEADS = {
         "en": ("data", "rows (train / test)", "measure", "seeds 0, 1, 2", "bag of words"),
         "ko": ("데이터", "행 (학습 / 테스트)", "척도", "시드 0, 1, 2", "단어 가방"),
     },
+}
+WORDS = {  # what the benchmarks write in English
+    "attention": "어텐션",
+    "attention with weights": "어텐션, 가중치 포함",
+    "encoder layer": "인코더 층",
+    "forward": "순전파",
+    "forward+backward": "순전파와 역전파",
+    "accuracy": "정확도",
+    "GPT-2's size": "GPT-2 크기",
 }
 
 
@@ -135,6 +144,8 @@ CODE = {"ladder": 2}  # so many cells of a row are names of code
 
 def table(name: str, language: str) -> nodes.table:
     heads, rows = HEADS[name][language], TABLES[name]()
+    if language == "ko":
+        rows = [tuple(WORDS.get(cell, cell) for cell in row) for row in rows]
     group = nodes.tgroup(cols=len(heads))
     group.extend(
         nodes.colspec(colwidth=max(len(str(row[column])) for row in rows) + 2) for column in range(len(heads))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from pathlib import Path
 
 from tutorial_lib.teaching.by_hand import given, marked
@@ -15,6 +16,12 @@ from tutorial_lib.teaching.checking import COMMON
 from tutorial_lib.teaching.handed_in import LARGEST
 from tutorial_lib.teaching.kept import both
 from tutorial_lib.teaching.words import REPORT, number
+
+# Messages that say nothing without what stands in their gaps.
+TYPES = (
+    "not-a-tensor", "wrong-dtype", "wrong-shape", "wrong-kind", "not-finite", "not-these-results",
+    "not-a-choice", "not-a-number",
+)  # fmt: skip
 
 
 def feedback(target: Path, described: dict) -> list[Path]:
@@ -86,8 +93,10 @@ def comment(described: dict, exercise: dict, result: dict, own: dict, words: dic
     if key.startswith("unanswered"):
         return points, words["unanswered"]
     text = exercise["messages"].get(key) or COMMON[described["language"]].get(key, "")
+    if "{" in text and key in TYPES:
+        return points, another_kind(key, exercise, words)
     # What stood in the gaps came out of the submission's kernel, so it is not repeated here.
-    return points, another_kind(key, exercise, words) if "{" in text else text
+    return points, re.sub(r"\{[^{}]*\}", "…", text)
 
 
 def stopped(error: str, place: dict, words: dict) -> str:
