@@ -358,7 +358,6 @@ MUTANTS = [
     _m("too few candidates when many end", None, "beam_search",
        "beams * (1 + len(self.stepper.eos_ids))", "beams"),
     _m("what is cut off is lost", None, "beam_search", "self.stepper.ends(tokens) | cut_off", "self.stepper.ends(tokens)"),
-    _m("one beam goes on after its first ending", None, "beam_search", " | greedy_ended", ""),
     _m("missing hypotheses have a length", None, "beam_search",
        "self.best_lengths.masked_fill(missing, 0)", "self.best_lengths"),
     _m("hypotheses keep another one's ids", None, "beam_search",

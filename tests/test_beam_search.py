@@ -240,6 +240,20 @@ def test_a_model_without_a_padding_id_takes_a_mask():
         same(texts(found, row), texts(beam_search(model, *part, beams=3, max_new_tokens=5)))
 
 
+def test_a_row_that_is_done_takes_no_equal_text_that_comes_later():
+    """Alone it would have stopped; beside a longer row it must find the same."""
+    model, eos, impossible = Table(6), 0, -1e4
+    with torch.no_grad():
+        model.table.fill_(impossible)
+        model.table[:, 1, [eos, 2]] = 0.0  # after 1 as likely the end as 2, after which it surely ends
+        model.table[:, 2, eos] = -impossible
+        model.table[:, 3, 4] = model.table[:, 4, 5] = model.table[:, 5, 5] = 0.0  # goes on for ever
+    options = {"beams": 3, "max_new_tokens": 6, "eos_id": eos, "alpha": 0.0}
+    alone = beam_search(model, torch.tensor([[1]]), **options)
+    beside = beam_search(model, torch.tensor([[1], [3]]), **options)
+    assert texts(beside) == texts(alone) == ([(eos,)], [pytest.approx(math.log(0.5))])
+
+
 def test_where_there_are_fewer_texts_the_rest_is_empty():
     found = beam_search(Table(4, padding_id=0), START, beams=6, max_new_tokens=1, best=5)
     assert found.lengths.tolist() == [[1, 1, 1, 0, 0]]

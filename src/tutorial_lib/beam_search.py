@@ -186,8 +186,7 @@ class _Search:
         # A log-probability never rises, and division by the largest penalty brings it nearest to 0.
         reachable = self.log_probs[:, 0] / largest_penalty
         worst = self.best_scores[:, -1]
-        greedy_ended = (worst > NOTHING) & (self.log_probs.size(1) == 1)
-        self.done = self.done | (worst >= reachable) | greedy_ended
+        self.done = self.done | (worst >= reachable)
         return bool(self.done.all())
 
     def result(self) -> Hypotheses:
