@@ -1,9 +1,13 @@
 """Whatever is handed in: one row, the right answers in the released notebook, the right words in the reports."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import unicodedata
 import zipfile
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -536,3 +540,18 @@ def test_feedback_has_a_whole_sentence_where_a_message_has_gaps(language, key, w
     result = {"points": {"05-attend": 0.0}, "messages": {"05-attend": key}}
     said = comment({"language": language}, exercise, result, {}, words)
     assert said == ("0", words[word]) and len(words[word]) > 10
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the machine does not tell of processes")
+def test_what_ends_while_the_watch_looks_is_no_error(tmp_path, monkeypatch):
+    """Processes and files come and go by the hundred while a submission is watched."""
+    from tutorial_lib.teaching import process
+
+    assert process.children(2**22 + 1) == []  # larger than any process id
+    (tmp_path / "socket").write_bytes(b"12345")
+    real = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: ["9999999", *real(folder), "8888888"])
+    assert process.shared(tmp_path) == 5
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert child.pid in process.children(os.getpid())
+    child.communicate(b"\n")

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SUBMISSION_SECONDS = int(os.environ.get("GRADER_SUBMISSION_SECONDS", "240"))
@@ -140,11 +140,20 @@ def run(target: Path, name: str, key: str, found, environment: dict) -> dict:
 def too_much(pid: int, runtime: Path, deadline: float) -> str:
     if time.monotonic() > deadline:
         return f"out of time: more than {SUBMISSION_SECONDS} s"
-    if sum(path.lstat().st_size for path in runtime.glob("*") if path.exists()) > MOST_SHARED:
+    if shared(runtime) > MOST_SHARED:
         return "wrote too much into the folder of its sockets"
     if len(descendants(pid)) > MOST_PROCESSES:
         return f"started more than {MOST_PROCESSES} processes"
     return ""
+
+
+def shared(runtime: Path) -> int:
+    """Bytes in a folder whose files come and go while we look."""
+    total = 0
+    for name in os.listdir(runtime):
+        with suppress(OSError):
+            total += (runtime / name).lstat().st_size
+    return total
 
 
 def descendants(pid: int) -> list[int]:
@@ -161,12 +170,16 @@ def descendants(pid: int) -> list[int]:
 
 def children(pid: int) -> list[int]:
     """The processes that any thread of this one has started and that have not been waited for."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # its own threads: far fewer than all of /proc
+    except OSError:  # it has ended meanwhile
+        return []
     found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):  # its own threads: far fewer than all of /proc
-        try:
-            found += [int(number) for number in path.read_text().split()]
-        except OSError:
-            continue
+    for thread in threads:
+        with suppress(OSError):
+            found += [
+                int(number) for number in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+            ]
     return found
 
 
