@@ -44,7 +44,8 @@ def test_generation_is_not_1_3_times_as_fast_and_writes_the_same(measured):
     stored = measured.read("generation")
     assert (stored["setting"]["prompt"], stored["setting"]["new"]) == (64, 32)
     for row in stored["rows"]:
-        assert row["same_tokens"] == 1.0 and row["peak_mib"]["ours"] < row["peak_mib"]["theirs"]
+        assert row["same_tokens"] == 1.0
+        assert 0.7 < row["peak_mib"]["ours"] / row["peak_mib"]["theirs"] < 1.4  # "about the same memory"
         assert row["ratio"] < 1.3 or row["batch"] > 1
         assert row["tokens_per_second"]["products"] < 1.6 * row["tokens_per_second"]["ours"]
     assert min(row["ratio"] for row in stored["rows"]) < 1.3

@@ -48,7 +48,15 @@ HEADS = {
             "speed, ours ÷ theirs",
             "memory (MiB)",
         ),
-        "ko": ("모델", "B", "이 책", "Hugging Face", "행렬 곱만", "속도의 비, 이 책 ÷ Hugging Face", "메모리 (MiB)"),
+        "ko": (
+            "모델",
+            "B",
+            "이 책",
+            "Hugging Face",
+            "행렬 곱만",
+            "속도의 비, 이 책 ÷ Hugging Face",
+            "메모리 (MiB)",
+        ),
     },
     "real_data": {
         "en": ("data", "rows (train / test)", "measure", "seeds 0, 1, 2", "bag of words"),
