@@ -235,7 +235,9 @@ def test_an_impossible_margin_is_refused(put, margin):
 
 
 @pytest.mark.parametrize(
-    "data", [tar(setup__py=b""), tar(**{"hutto_ICWSM_2014.tar.gz": tar(other__txt=b"1\t2\tGood\n")})]
+    "data",
+    [tar(setup__py=b""), tar(**{"hutto_ICWSM_2014.tar.gz": tar(other__txt=b"1\t2\tGood\n")})],
+    ids=["no inner archive", "another text"],  # the bytes hold the time
 )
 def test_an_archive_without_the_reviews_is_named(put, data):
     put("vader/vaderSentiment-3.3.2.tar.gz", data)
