@@ -135,8 +135,7 @@ def llama_from_hugging_face(model: Any) -> DecoderOnly:
         a DecoderOnly in evaluation mode with the model's logits.
 
     Raises:
-        ValueError: if the model is of another kind, or uses something that the
-            class does not have (biases, another activation, stretched rotary positions).
+        ValueError: if the model is of another kind, or has biases, another activation or stretched positions.
     """
     hf = _config_of(model, "llama", attention_bias=False, mlp_bias=False, hidden_act="silu")
     rope = getattr(hf, "rope_parameters", None) or getattr(hf, "rope_scaling", None) or {}
