@@ -49,7 +49,8 @@ def test_the_peak_of_a_call_is_what_it_needs_at_once(bench):
         for _ in range(4):
             torch.ones(10_000_000)
 
-    assert bench.peak_memory(in_turns) == pytest.approx(each, rel=0.2)
+    # The least of three: on a busy machine one of a dozen readings was one block too high.
+    assert min(bench.peak_memory(in_turns) for _ in range(3)) == pytest.approx(each, rel=0.2)
 
 
 def test_the_result_is_printed_and_stored(bench, tmp_path, monkeypatch, capsys):
