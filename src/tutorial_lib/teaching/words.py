@@ -63,7 +63,7 @@ REPORT = {
         "not_a_choice": "An answer here is one of these: {choices}. Something else was written; the tests in the notebook say where.",
         "not_a_number": "An answer here is a number, written without quotation marks. Something else was written; the tests in the notebook say where.",
         "no_notebook": "No notebook that can be read was found in what you handed in. Please hand in the notebook itself, the file whose name ends in .ipynb.",
-        "too_large": "The file you handed in has {size} MB and was too large to be read; up to {most} MB always can be. Please clear all outputs of the notebook, save it, and hand it in again.",
+        "too_large": "The file you handed in has {size} MB and was too large to be read. A notebook of up to {most} MB can be read. Please clear all outputs of the notebook, save it, and hand it in again.",
         "slow": "The cell did not finish in the time allowed. Check whether a loop never ends.",
         "to_come": "Points will be given by hand.", "seen": "The grader will look at your notebook once more.",
     },
