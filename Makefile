@@ -63,7 +63,7 @@ seeds: $(READY) ## a chapter's claims with three other seeds: make seeds CHAPTER
 results: $(READY) ## run a chapter's long experiments again and store them: make results CHAPTER=02
 	$(BIN)/python benchmarks/chapter_$(CHAPTER).py
 
-real-data: $(READY) ## train on Tatoeba and NSMC with three seeds, hours; writes benchmarks/results/real_data.json
+real-data: $(READY) ## train on Tatoeba and NSMC with three seeds, about an hour; writes benchmarks/results/real_data.json
 	$(BIN)/python benchmarks/real_data.py --folder _build/runs
 
 slow: teach ## what is too long for every commit, hours; writes reports/slow.md

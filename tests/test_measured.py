@@ -46,7 +46,7 @@ def test_generation_is_not_1_3_times_as_fast_and_writes_the_same(measured):
     for row in stored["rows"]:
         assert row["same_tokens"] == 1.0
         assert 0.7 < row["peak_mib"]["ours"] / row["peak_mib"]["theirs"] < 1.4  # "about the same memory"
-        assert row["ratio"] < 1.3 or row["batch"] > 1
+        assert row["highest_ratio"] < 1.3 or row["batch"] > 1  # of the products alone
         assert row["tokens_per_second"]["products"] < 1.6 * row["tokens_per_second"]["ours"]
     assert min(row["ratio"] for row in stored["rows"]) < 1.3
 
@@ -56,6 +56,7 @@ def test_all_times_are_of_the_same_kind_of_machine(measured):
         stored = measured.read(name)
         assert (stored["processor"], stored["setting"]["dtype"]) == ("AMD EPYC", "float32")
         assert stored["clock"] == "time.process_time, one thread"
+        assert min(row["rounds"] for row in stored["rows"]) >= 5
     setting = measured.read("speed")["setting"]
     assert (setting["batch"], setting["width"], setting["heads"]) == (8, 256, 8)
     forward = [r for r in measured.read("speed")["rows"] if r["what"] == "attention with weights"]
@@ -64,7 +65,10 @@ def test_all_times_are_of_the_same_kind_of_machine(measured):
 
 def test_what_is_said_of_the_real_data(measured):
     runs = measured.read("real_data")
+    assert 3000 < sum(run["seconds"] for run in runs) < 4200 and len(runs) == 9  # "about an hour"
     bleu = [run for run in runs if run["job"] == "tatoeba"]
+    shown = [example for run in bleu for example in run["test"]["examples"]]
+    assert len(shown) == 15 and sum(one["translation"] == one["reference"] for one in shown) == 2
     assert all(run["test"]["bleu"] < 10 and run["data"]["rows"]["train"] > 3000 for run in bleu)
     assert all(run["best"]["update"] == 1500 and "--updates 1500" in run["command"] for run in bleu)
     assert {round(run["data"]["parameters"] / 1e6, 1) for run in bleu} == {0.9}
