@@ -35,6 +35,10 @@ and {all} seconds in all. "no row" means that the student is missing from nbgrad
 def faults(kind: Kind, result: dict) -> list[str]:
     """What is not as this kind must be graded."""
     found = [f"flag {flag} is missing" for flag in kind.flags if flag not in result["flags"]]
+    if (
+        "grader-failed" in result["flags"]
+    ):  # it does go to a human, but no kind may bring a fault of ours about
+        found.append(f"the grader itself failed: {result.get('log', '')[-200:]}")
     if result["status"] != kind.status and not (kind.status == "ok" and result["status"] == "look"):
         found.append(f"status {result['status']} instead of {kind.status}")
     got = (result["points"]["05-attend"], result["points"]["05-table"])

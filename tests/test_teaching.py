@@ -542,7 +542,17 @@ def test_feedback_has_a_whole_sentence_where_a_message_has_gaps(language, key, w
     assert said == ("0", words[word]) and len(words[word]) > 10
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the machine does not tell of processes")
+def test_the_table_of_kinds_does_not_pass_over_a_fault_of_the_grader():
+    from kinds import faults
+
+    (kind,) = (kind for kind in KINDS if kind.name == "fork bomb")
+    result = {"status": "look", "flags": ["grader-failed"], "points": {"05-attend": 0.0, "05-table": 0.0}}
+    assert faults(kind, {**result, "flags": [*kind.flags]}) == []
+    (found,) = faults(kind, {**result, "flags": [*kind.flags, "grader-failed"], "log": "FileNotFoundError"})
+    assert "the grader itself failed: FileNotFoundError" in found
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's threads there")
 def test_what_ends_while_the_watch_looks_is_no_error(tmp_path, monkeypatch):
     """Processes and files come and go by the hundred while a submission is watched."""
     from tutorial_lib.teaching import process
